@@ -1,0 +1,49 @@
+# Everything needs only Python 3.11 or newer and make. `make help` lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test lint types layers pytest format lock clean
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY)  ## make .venv with the versions of requirements.lock
+
+# torch first and by its exact version: an open range pulls gigabytes of GPU libraries
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "clearhead needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' requirements.lock)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(READY)
+
+demo: setup  ## build the default model, run a line through it, print its blocks with shapes
+	@$(BIN)/clearhead show tiny --line "Attention is all you need."
+
+test: lint types layers pytest  ## all checks and all tests
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+layers: setup
+	$(BIN)/lint-imports
+
+pytest: setup
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+format: setup  ## let ruff put the code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: setup  ## write what is installed now to requirements.lock
+	@{ head -n 1 requirements.lock; $(BIN)/pip freeze --all --exclude pip --exclude-editable | sed 's/+cpu//'; } > requirements.new
+	@mv requirements.new requirements.lock
+
+clean:  ## remove what setup and the tests made
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,92 @@
+"""Transformers you can see through.
+
+One recipe describes a model; clearhead builds it, block by block as the lectures write it, and agrees with the
+libraries that you know. ``__all__`` is the table of contents. Names are loaded when they are first used, so that
+``import clearhead`` and ``clearhead --help`` stay light.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clearhead.attention import Cache as Cache
+    from clearhead.attention import MultiHeadAttention as MultiHeadAttention
+    from clearhead.attention import Sight as Sight
+    from clearhead.attention import attend as attend
+    from clearhead.attention import causal_mask as causal_mask
+    from clearhead.attention import choose as choose
+    from clearhead.attention import weigh as weigh
+    from clearhead.blocks import AddNorm as AddNorm
+    from clearhead.blocks import Embedding as Embedding
+    from clearhead.blocks import GatedFeedForward as GatedFeedForward
+    from clearhead.blocks import Layer as Layer
+    from clearhead.blocks import LayerNorm as LayerNorm
+    from clearhead.blocks import Memory as Memory
+    from clearhead.blocks import OuterFeedForward as OuterFeedForward
+    from clearhead.blocks import Output as Output
+    from clearhead.blocks import RmsNorm as RmsNorm
+    from clearhead.blocks import SingleFeedForward as SingleFeedForward
+    from clearhead.blocks import Stack as Stack
+    from clearhead.blocks import StandardFeedForward as StandardFeedForward
+    from clearhead.errors import ClearheadError as ClearheadError
+    from clearhead.errors import RecipeError as RecipeError
+    from clearhead.interop import load_huggingface as load_huggingface
+    from clearhead.models import ClassifierModel as ClassifierModel
+    from clearhead.models import EncoderModel as EncoderModel
+    from clearhead.models import LanguageModel as LanguageModel
+    from clearhead.models import SavedModel as SavedModel
+    from clearhead.models import Seq2Seq as Seq2Seq
+    from clearhead.models import build as build
+    from clearhead.models import count_parameters as count_parameters
+    from clearhead.models import load_model as load_model
+    from clearhead.models import pick_device as pick_device
+    from clearhead.models import save_model as save_model
+    from clearhead.positions import BucketBias as BucketBias
+    from clearhead.positions import LearnedPosition as LearnedPosition
+    from clearhead.positions import NoPosition as NoPosition
+    from clearhead.positions import RotaryPosition as RotaryPosition
+    from clearhead.positions import SinusoidalPosition as SinusoidalPosition
+    from clearhead.positions import positions_of as positions_of
+    from clearhead.positions import sinusoids as sinusoids
+    from clearhead.positions import t5_bucket as t5_bucket
+    from clearhead.recipe import Recipe as Recipe
+    from clearhead.recipe import preset_names as preset_names
+    from clearhead.recipe import read_recipe as read_recipe
+    from clearhead.recipe import recipe_toml as recipe_toml
+    from clearhead.recipe import register as register
+
+__version__ = "0.1.0"
+
+# The order is that of a book, from the recipe to the whole model.
+_CONTENTS: dict[str, list[str]] = {
+    "recipe": ["Recipe", "read_recipe", "recipe_toml", "preset_names", "register"],
+    "attention": ["attend", "weigh", "choose", "causal_mask", "Sight", "Cache", "MultiHeadAttention"],
+    "positions": [
+        *("NoPosition", "SinusoidalPosition", "sinusoids", "LearnedPosition"),
+        *("BucketBias", "t5_bucket", "RotaryPosition", "positions_of"),
+    ],
+    "blocks": [
+        *("LayerNorm", "RmsNorm", "AddNorm"),
+        *("StandardFeedForward", "OuterFeedForward", "SingleFeedForward", "GatedFeedForward"),
+        *("Embedding", "Layer", "Stack", "Memory", "Output"),
+    ],
+    "models": [
+        *("Seq2Seq", "LanguageModel", "EncoderModel", "ClassifierModel", "build", "count_parameters"),
+        *("SavedModel", "save_model", "load_model", "pick_device"),
+    ],
+    "interop": ["load_huggingface"],
+    "errors": ["ClearheadError", "RecipeError"],
+}
+_HOME = {name: layer for layer, names in _CONTENTS.items() for name in names}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'clearhead' has no attribute {name!r}")
+    return getattr(import_module(f"clearhead.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,28 @@
+"""Attention as four separate things: the score, the choice, the mask and the position term."""
+
+from clearhead.attention.attend import attend, fused, weigh
+from clearhead.attention.cache import Cache, KeyValues, LayerCache
+from clearhead.attention.choice import choose
+from clearhead.attention.multihead import MultiHeadAttention, Weights
+from clearhead.attention.score import AdditiveScore, DotScore, MultiplicativeScore, additive, divisor, dot
+from clearhead.attention.sight import Sight, causal_mask
+
+__all__ = [
+    "AdditiveScore",
+    "Cache",
+    "DotScore",
+    "KeyValues",
+    "LayerCache",
+    "MultiHeadAttention",
+    "MultiplicativeScore",
+    "Sight",
+    "Weights",
+    "additive",
+    "attend",
+    "causal_mask",
+    "choose",
+    "divisor",
+    "dot",
+    "fused",
+    "weigh",
+]

@@ -1,0 +1,32 @@
+"""The choice: from scores to weights, softly or hard. The second of the four things that make an attention."""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+Choice = Literal["soft", "hard"]
+
+
+def choose(
+    scores: Float[Tensor, "*b n m"], mask: Bool[Tensor, "..."] | None = None, choice: Choice = "soft"
+) -> Float[Tensor, "*b n m"]:
+    """Weights over the keys: softmax, or the one best key (L0.3).
+
+    ``mask`` is True where a query may look. A row that may look nowhere gets zero weights and zero gradients, never
+    NaN: hidden scores become the smallest finite number, and hidden weights are then set to zero.
+
+    The hard choice takes the first of equal scores. Its gradient is that of the softmax (straight-through); written
+    as (onehot − soft).detach() + soft the forward value is exactly one-hot, wherever that sum is exact: 0 and 1 are
+    restored by rounding, which (onehot + soft) − soft does not do.
+    """
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(dim=-1)
+    if choice == "hard":
+        best = torch.zeros_like(weights).scatter(-1, scores.argmax(dim=-1, keepdim=True), 1.0)
+        weights = (best - weights).detach() + weights
+    if mask is not None:
+        weights = weights.masked_fill(~mask, 0.0)
+    return weights

@@ -1,0 +1,162 @@
+"""Multi-head attention with free sizes (L0.7).
+
+Shapes: b batch, n queries, m keys, h heads, d features of a token (the queries'), k and v features of the tokens that
+keys and values come from, q = d̃_q and e = d̃_v features inside a head, o = d_o features out.
+"""
+
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from clearhead.attention.attend import fused, weigh
+from clearhead.attention.cache import KeyValues
+from clearhead.attention.choice import Choice
+from clearhead.attention.score import Scale, ScoreName, make_score
+from clearhead.attention.sight import Sight
+from clearhead.recipe import MultiHead
+
+
+class Weights(nn.Module):
+    """Passes the attention weights on unchanged: a place for forward hooks to watch them, or to change them."""
+
+    def forward(self, weights: Float[Tensor, "b h n m"]) -> Float[Tensor, "b h n m"]:
+        """The weights, as a hook sees them."""
+        return weights
+
+    @property
+    def watched(self) -> bool:
+        """Whether a hook waits for the weights, so that they must be formed."""
+        return bool(self._forward_hooks)
+
+
+class MultiHeadAttention(nn.Module):
+    """concat(head_1 … head_h) W_O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (L0.7, L1.6).
+
+    Each head is scaled by its own size, √d̃_q (L1.5). Without ``projections`` a head attends with its slice of the
+    tokens themselves (L4.5); without ``output`` the concatenation is the result (L3.1).
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        heads: int,
+        query_size: int | None = None,
+        value_size: int | None = None,
+        memory_width: int | None = None,
+        value_width: int | None = None,
+        out_width: int | None = None,
+        score: ScoreName = "dot",
+        scale: Scale = "sqrt",
+        choice: Choice = "soft",
+        projections: bool = True,
+        output: bool = True,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        memory_width = memory_width or width
+        value_width = value_width or memory_width
+        query_size = query_size or width // heads
+        value_size = value_size or width // heads
+        self.heads, self.scale, self.choice = heads, scale, choice
+        self.path: Literal["auto", "explicit"] = "auto"
+        """``explicit`` forms the weights even where the fused kernel applies."""
+
+        self.query = nn.Linear(width, heads * query_size, bias=bias) if projections else nn.Identity()
+        self.key = nn.Linear(memory_width, heads * query_size, bias=bias) if projections else nn.Identity()
+        self.value = nn.Linear(value_width, heads * value_size, bias=bias) if projections else nn.Identity()
+        self.output = nn.Linear(heads * value_size, out_width or width, bias=bias) if output else nn.Identity()
+        self.score = make_score(score, heads=heads, size=query_size)
+        self.weights = Weights()
+        self.drop = nn.Dropout(dropout)
+
+    @classmethod
+    def from_spec(cls, spec: MultiHead, *, width: int, memory_width: int, dropout: float) -> "MultiHeadAttention":
+        """Build from a recipe."""
+        settings = spec.model_dump(exclude={"kind"})
+        return cls(width=width, memory_width=memory_width, dropout=dropout, **settings)
+
+    def forward(
+        self,
+        tokens: Float[Tensor, "b n d"],
+        memory: Float[Tensor, "b m k"] | None = None,
+        values: Float[Tensor, "b m v"] | None = None,
+        *,
+        sight: Sight | None = None,
+        cache: KeyValues | None = None,
+    ) -> Float[Tensor, "b n o"]:
+        """Let every token look at the others, or at a memory.
+
+        ``values`` gives the memory's values if they are not its keys. With a cache, self-attention adds its tokens
+        to it, and attention over a memory projects the memory only once.
+        """
+        sight = sight or Sight()
+        query = self._split(self.query(tokens))  # (b, h, n, q)
+        if sight.scheme is not None and sight.queries is not None:
+            query = sight.scheme.rotate(query, sight.queries)
+
+        if cache is not None and memory is not None and cache.length:
+            head_keys, head_values = cache.view()
+        else:
+            head_keys, head_values = self._candidates(tokens if memory is None else memory, values, sight)
+            if cache is not None:
+                head_keys, head_values = cache.append(head_keys, head_values)
+
+        heads = self._attend(query, head_keys, head_values, sight)  # (b, h, n, e)
+        mixed: Tensor = self.output(heads.transpose(1, 2).flatten(2))  # (b, n, o)
+        return mixed
+
+    def _candidates(
+        self, memory: Float[Tensor, "b m k"], values: Float[Tensor, "b m v"] | None, sight: Sight
+    ) -> tuple[Float[Tensor, "b h m q"], Float[Tensor, "b h m e"]]:
+        """Keys and values of the tokens that are looked at; keys are turned to where they stand."""
+        keys = self._split(self.key(memory))
+        if sight.scheme is not None and sight.keys is not None:
+            # with a cache only the new tokens are projected: the last ones of all keys
+            keys = sight.scheme.rotate(keys, sight.keys[..., -memory.shape[1] :])
+        return keys, self._split(self.value(memory if values is None else values))
+
+    def _attend(
+        self,
+        query: Float[Tensor, "b h n q"],
+        keys: Float[Tensor, "b h m q"],
+        values: Float[Tensor, "b h m e"],
+        sight: Sight,
+    ) -> Float[Tensor, "b h n e"]:
+        n, m = query.shape[2], keys.shape[2]
+        query = self.score.fold(query)
+        if self._fusable:
+            simple = sight.causal and n == m and sight.present is None and sight.bias is None
+            return fused(
+                query,
+                keys,
+                values,
+                scale=self.scale,
+                mask=None if simple else sight.mask(n, m, query.device),
+                bias=sight.bias,
+                causal=simple,
+                dropout=self.drop.p if self.training else 0.0,
+            )
+        weights = weigh(
+            query,
+            keys,
+            score=self.score,
+            scale=self.scale if self.score.products else "none",
+            choice=self.choice,
+            mask=sight.mask(n, m, query.device),
+            bias=sight.bias,
+        )
+        heads: Tensor = self.drop(self.weights(weights)) @ values
+        return heads
+
+    @property
+    def _fusable(self) -> bool:
+        """Whether the weights need not be formed: nobody looks at them, and the kernel knows this mathematics."""
+        explicit = self.path == "explicit" or self.weights.watched
+        return self.score.products and self.choice == "soft" and not explicit
+
+    def _split(self, joined: Float[Tensor, "b n hd"]) -> Float[Tensor, "b h n d2"]:
+        batch, length, _ = joined.shape
+        return joined.view(batch, length, self.heads, -1).transpose(1, 2)

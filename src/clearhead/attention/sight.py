@@ -1,0 +1,56 @@
+"""What the queries of one call can see: mask and position. The third and fourth things that make an attention.
+
+A stack computes one Sight per call and hands it to all its layers.
+
+Shapes: b batch, n queries, m keys, h heads.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from clearhead.positions import RelativePosition
+
+
+def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> Bool[Tensor, "n m"]:
+    """True where a query may look: itself and what came before (L1.9).
+
+    The queries are the last ones of the keys: with a cache, query i stands at m − n + i (lower-right alignment).
+    """
+    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+
+
+@dataclass(frozen=True)
+class Sight:
+    """Which keys each query may look at, and where both stand."""
+
+    present: Bool[Tensor, "b m"] | None = None
+    """False for keys that are padding; None if every key is there."""
+    causal: bool = False
+    """No query sees a key behind it."""
+    scheme: RelativePosition | None = None
+    """The relative position scheme of the stack, if it has one."""
+    queries: Int[Tensor, "n"] | Int[Tensor, "b n"] | None = None
+    """Positions of the queries; given whenever there is a scheme."""
+    keys: Int[Tensor, "m"] | Int[Tensor, "b m"] | None = None
+    """Positions of the keys."""
+
+    @cached_property
+    def bias(self) -> Float[Tensor, "... h n m"] | None:
+        """What the scheme adds to the scores, computed once for all layers."""
+        if self.scheme is None or self.queries is None or self.keys is None:
+            return None
+        return self.scheme.bias(self.queries, self.keys)
+
+    def mask(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "..."] | None:
+        """True where a query may look, to be broadcast over (b, h, n, m); None if it may look everywhere."""
+        mask = None
+        if self.causal and queries > 1:
+            mask = causal_mask(queries, keys, device)
+        if self.present is not None:
+            padding = self.present[:, None, None, :]  # (b, 1, 1, m)
+            mask = padding if mask is None else mask & padding
+        return mask

@@ -1,0 +1,51 @@
+"""From token ids to vectors (L1.4, step 1).
+
+Shapes: b batch, n tokens, d features.
+"""
+
+import math
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from clearhead.positions import AbsolutePosition
+
+
+class Embedding(nn.Module):
+    """drop(norm(scale · tokens[id] + position + segment)): each part only where the recipe asks for it."""
+
+    def __init__(
+        self,
+        tokens: nn.Embedding,
+        position: AbsolutePosition,
+        *,
+        scaled: bool = False,
+        segments: int = 0,
+        norm: nn.Module | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.tokens, self.position, self.norm = tokens, position, norm
+        self.scale = math.sqrt(tokens.embedding_dim) if scaled else 1.0
+        self.segments = nn.Embedding(segments, tokens.embedding_dim) if segments else None
+        self.drop = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        ids: Int[Tensor, "b n"],
+        positions: Int[Tensor, "n"] | Int[Tensor, "b n"],
+        segments: Int[Tensor, "b n"] | None = None,
+    ) -> Float[Tensor, "b n d"]:
+        """The vectors of these tokens; a model with segments takes all tokens for the first one unless told."""
+        x: Tensor = self.tokens(ids)
+        if self.scale != 1.0:
+            x = x * self.scale
+        where = self.position(positions)
+        if where is not None:
+            x = x + where
+        if self.segments is not None:
+            x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
+        if self.norm is not None:
+            x = self.norm(x)
+        dropped: Tensor = self.drop(x)
+        return dropped

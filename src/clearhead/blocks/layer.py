@@ -1,0 +1,50 @@
+"""One layer of an encoder or decoder: self-attention, perhaps cross-attention, feed-forward (L1.7).
+
+Shapes: b batch, n tokens, d features, m and k the same of the memory.
+"""
+
+from functools import partial
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from clearhead.attention import LayerCache, Sight
+from clearhead.blocks.residual import AddNorm
+
+
+class Layer(nn.Module):
+    """Parts are handed in ready-made, each with the Add & Norm around it."""
+
+    def __init__(
+        self,
+        *,
+        attention: nn.Module,
+        around_attention: AddNorm,
+        feedforward: nn.Module,
+        around_feedforward: AddNorm,
+        cross: nn.Module | None = None,
+        around_cross: AddNorm | None = None,
+    ) -> None:
+        super().__init__()
+        self.attention, self.around_attention = attention, around_attention
+        self.cross, self.around_cross = cross, around_cross
+        self.feedforward, self.around_feedforward = feedforward, around_feedforward
+
+    def forward(
+        self,
+        x: Float[Tensor, "b n d"],
+        sight: Sight,
+        *,
+        present: Bool[Tensor, "b n"] | None = None,
+        memory: Float[Tensor, "b m k"] | None = None,
+        memory_sight: Sight | None = None,
+        cache: LayerCache | None = None,
+    ) -> Float[Tensor, "b n d"]:
+        """Look at each other, look at the memory, think about it."""
+        look = partial(self.attention, sight=sight, cache=cache and cache.own)
+        x = self.around_attention(x, look, present)
+        if self.cross is not None and self.around_cross is not None:
+            look = partial(self.cross, memory=memory, sight=memory_sight, cache=cache and cache.cross)
+            x = self.around_cross(x, look, present)
+        result: Tensor = self.around_feedforward(x, self.feedforward, present)
+        return result

@@ -1,0 +1,83 @@
+"""Normalisation (L0.10, L2.8).
+
+Shapes: b batch, n tokens, d features.
+"""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from clearhead.recipe import LayerNorm as LayerNormSpec
+from clearhead.recipe import RmsNorm as RmsNormSpec
+
+
+class LayerNorm(nn.Module):
+    """γ ⊙ (x − μ)/σ + β, with the population's mean and deviation.
+
+    ``axis`` says what μ and σ are taken over: the features of each token, or, for each feature, the tokens of the
+    sequence that are not padding (L0.10). ``eps_place`` says where ε stands: √(σ² + ε), or σ + ε (L2.8), which differ
+    visibly once x is as small as √ε.
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        eps: float = 1e-5,
+        eps_place: Literal["inside", "outside"] = "inside",
+        axis: Literal["token", "sequence"] = "token",
+        affine: bool = True,
+    ) -> None:
+        super().__init__()
+        self.width, self.eps, self.eps_place, self.axis = width, eps, eps_place, axis
+        self.gain = nn.Parameter(torch.ones(width)) if affine else None
+        self.shift = nn.Parameter(torch.zeros(width)) if affine else None
+
+    @classmethod
+    def from_spec(cls, spec: LayerNormSpec, *, width: int) -> "LayerNorm":
+        """Build from a recipe."""
+        return cls(width=width, eps=spec.eps, eps_place=spec.eps_place, axis=spec.axis, affine=spec.affine)
+
+    def forward(self, x: Float[Tensor, "b n d"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
+        """Normalise; ``present`` is False for padding, which statistics over the sequence leave out."""
+        if self.axis == "token" and self.eps_place == "inside":
+            return F.layer_norm(x, (self.width,), self.gain, self.shift, self.eps)
+        if self.axis == "token":
+            mean = x.mean(-1, keepdim=True)  # (b, n, 1)
+            variance = (x - mean).square().mean(-1, keepdim=True)
+        else:
+            there = x.new_ones(x.shape[:2]) if present is None else present.to(x.dtype)
+            share = (there / there.sum(1, keepdim=True).clamp(min=1)).unsqueeze(-1)  # (b, n, 1)
+            mean = (share * x).sum(1, keepdim=True)  # (b, 1, d)
+            variance = (share * (x - mean).square()).sum(1, keepdim=True)
+        y = (x - mean) / self._deviation(variance)
+        return y if self.gain is None or self.shift is None else y * self.gain + self.shift
+
+    def _deviation(self, variance: Float[Tensor, "b n2 d2"]) -> Float[Tensor, "b n2 d2"]:
+        if self.eps_place == "inside":
+            return (variance + self.eps).sqrt()
+        # the root has no gradient at 0, so a constant row must not pass through it
+        constant = variance == 0
+        return variance.masked_fill(constant, 1.0).sqrt().masked_fill(constant, 0.0) + self.eps
+
+
+class RmsNorm(nn.Module):
+    """γ ⊙ x / √(mean(x²) + ε): neither mean nor shift."""
+
+    def __init__(self, *, width: int, eps: float = 1e-6, affine: bool = True) -> None:
+        super().__init__()
+        self.width, self.eps = width, eps
+        self.gain = nn.Parameter(torch.ones(width)) if affine else None
+
+    @classmethod
+    def from_spec(cls, spec: RmsNormSpec, *, width: int) -> "RmsNorm":
+        """Build from a recipe."""
+        return cls(width=width, eps=spec.eps, affine=spec.affine)
+
+    def forward(self, x: Float[Tensor, "b n d"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
+        """Normalise each token."""
+        del present
+        return F.rms_norm(x, (self.width,), self.gain, self.eps)

@@ -1,0 +1,87 @@
+"""A stack of layers behind an embedding: the encoder, or the decoder (L1.4, steps 2 and 3).
+
+Shapes: b batch, n tokens, d features, m and k the same of the memory, t tokens so far.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from clearhead.attention import Cache, Sight
+from clearhead.blocks.embedding import Embedding
+from clearhead.blocks.layer import Layer
+from clearhead.positions import RelativePosition, positions_of
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What an encoder hands to a decoder."""
+
+    states: Float[Tensor, "b m k"]
+    """A vector for every source token."""
+    present: Bool[Tensor, "b m"] | None
+    """False for padding; None if there is none."""
+
+    def select(self, rows: Int[Tensor, "r"]) -> "Memory":
+        """Keep these rows of the batch, in this order."""
+        return Memory(self.states[rows], None if self.present is None else self.present[rows])
+
+
+class Stack(nn.Module):
+    """Embed tokens and run them through equal layers."""
+
+    def __init__(
+        self,
+        *,
+        embedding: Embedding,
+        layers: Iterable[Layer],
+        causal: bool,
+        scheme: RelativePosition | None = None,
+        final_norm: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.scheme = scheme
+        self.layers = nn.ModuleList(layers)
+        self.final_norm = final_norm
+        self.causal = causal
+
+    def forward(
+        self,
+        ids: Int[Tensor, "b n"],
+        present: Bool[Tensor, "b n"] | None = None,
+        *,
+        segments: Int[Tensor, "b n"] | None = None,
+        memory: Memory | None = None,
+        cache: Cache | None = None,
+    ) -> Float[Tensor, "b n d"]:
+        """The last layer's vectors. With a cache, ``ids`` are the tokens after those that it has seen."""
+        batch, length = ids.shape
+        all_present, total = present, length
+        if cache is not None:
+            cache.extend(batch, length, present, ids.device)
+            all_present, total = cache.present, cache.length
+        keys = positions_of(total, all_present, ids.device)  # (t,) or (b, t)
+        queries = keys[..., total - length :]
+        # in a causal stack padding at the right edge lies in the future of every real token: nothing to hide
+        hidden = self.causal and cache is None and keys.dim() == 1
+        sight = Sight(
+            present=None if hidden else all_present,
+            causal=self.causal,
+            scheme=self.scheme,
+            queries=None if self.scheme is None else queries,
+            keys=None if self.scheme is None else keys,
+        )
+        x: Tensor = self.embedding(ids, queries, segments)
+        for index, layer in enumerate(self.layers):
+            x = layer(
+                x,
+                sight,
+                present=present,
+                memory=None if memory is None else memory.states,
+                memory_sight=None if memory is None else Sight(present=memory.present),
+                cache=None if cache is None else cache.layers[index],
+            )
+        return x if self.final_norm is None else self.final_norm(x, present)

@@ -1,0 +1,30 @@
+"""``clearhead import``: a Hugging Face folder becomes a model file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def convert(
+    folder: Annotated[Path, typer.Argument(help="A folder with config.json and model.safetensors.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The model file to write (.safetensors).")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+) -> None:
+    """Read a Hugging Face folder (Marian, BART, mBART, BERT, RoBERTa, DistilBERT, GPT-2, T5) into one model file.
+
+    A setting or a weight that clearhead cannot represent exactly is refused, never ignored.
+    """
+    from clearhead.errors import ClearheadError
+    from clearhead.interop import load_huggingface
+    from clearhead.models import count_parameters, save_model
+
+    if output.exists() and not force:
+        raise ClearheadError(f"{output}: exists already; add --force to replace it")
+    saved = load_huggingface(folder)
+    try:
+        save_model(saved, output)
+    except OSError as error:
+        raise ClearheadError(f"{output}: cannot be written: {error.strerror}") from None
+    kept = "with its tokenizer" if saved.tokenizers else "without a tokenizer (the folder has no tokenizer.json)"
+    typer.echo(f"{output}: {saved.recipe.model.family}, {count_parameters(saved.model):,} parameters, {kept}")

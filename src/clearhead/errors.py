@@ -1,0 +1,103 @@
+"""Everything clearhead raises on purpose, each with the exit code that the command line returns for it.
+
+    ClearheadError            1  something failed
+    ├── RecipeError           2  the recipe, or what was typed, is wrong: every problem at once
+    ├── UnsupportedModel      2  a foreign model asks for something clearhead does not have
+    ├── DataError             3  what was fed in cannot be used
+    │   ├── TooLong           3  a sequence is longer than the model can take
+    │   └── ModelFileError    3  a model file cannot be used
+    │       ├── DamagedFile      its content does not match its own checksum
+    │       ├── TruncatedFile    it ends too early
+    │       ├── ForeignFile      it is not a clearhead model at all
+    │       └── NewerFile        it was written by a newer clearhead
+    └── DeviceError           4  the device asked for is not there
+
+A message says what is wrong, where, and what to do. Nothing here imports torch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+class ClearheadError(Exception):
+    """The root of the tree: what clearhead says instead of a traceback."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a recipe."""
+
+    where: str
+    """File and line, preset, or command line."""
+    key: str
+    """The setting as the user wrote it, such as ``model.encoder.layers``."""
+    message: str
+    """What is wrong and what is allowed."""
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.where, self.key, self.message) if part)
+
+
+class RecipeError(ClearheadError):
+    """A recipe that cannot be built; carries every problem found, not just the first."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class UnsupportedModel(ClearheadError):
+    """A foreign model has a setting or a weight that clearhead cannot represent exactly."""
+
+    exit_code = 2
+
+
+class DataError(ClearheadError):
+    """What was fed in cannot be used."""
+
+    exit_code = 3
+
+
+class TooLong(DataError):
+    """A sequence reaches past what the model's position table holds."""
+
+
+class ModelFileError(DataError):
+    """A model file cannot be used."""
+
+
+class DamagedFile(ModelFileError):
+    """The content does not match the checksum written with it."""
+
+
+class TruncatedFile(ModelFileError):
+    """The file ends before the content that its header announces."""
+
+
+class ForeignFile(ModelFileError):
+    """Not a clearhead model."""
+
+
+class NewerFile(ModelFileError):
+    """Written in a format that this version does not know yet."""
+
+
+class DeviceError(ClearheadError):
+    """The device asked for is not available on this machine."""
+
+    exit_code = 4
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """A clause with the nearest known spelling, or an empty string.
+
+    >>> did_you_mean("layrs", ["layers", "width"])
+    '; did you mean layers?'
+    """
+    nearest = get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"; did you mean {nearest[0]}?" if nearest else ""

@@ -1,0 +1,150 @@
+"""BART and its relatives: Marian (sinusoidal, post-LN), BART (learned, post-LN), mBART (learned, pre-LN)."""
+
+from typing import Any
+
+from clearhead.errors import UnsupportedModel
+from clearhead.interop.huggingface.config import ForeignConfig
+from clearhead.interop.huggingface.weights import ForeignWeights, Plan, Take, pairs
+
+_SELF = {
+    "attention.query": "self_attn.q_proj",
+    "attention.key": "self_attn.k_proj",
+    "attention.value": "self_attn.v_proj",
+    "attention.output": "self_attn.out_proj",
+    "around_attention.norm": "self_attn_layer_norm",
+    "feedforward.up": "fc1",
+    "feedforward.down": "fc2",
+    "around_feedforward.norm": "final_layer_norm",
+}
+_CROSS = {
+    "cross.query": "encoder_attn.q_proj",
+    "cross.key": "encoder_attn.k_proj",
+    "cross.value": "encoder_attn.v_proj",
+    "cross.output": "encoder_attn.out_proj",
+    "around_cross.norm": "encoder_attn_layer_norm",
+}
+
+
+def plan_marian(config: ForeignConfig, weights: ForeignWeights) -> Plan:
+    """MarianMT: sinusoidal positions in halves; its tables are stored, and computed again here."""
+    model = _model(config, weights, vocabulary=58101, tokens={"pad": 58100, "bos": None, "eos": 0, "start": 58100})
+    shared = config.take("share_encoder_decoder_embeddings", True)
+    model["vocabulary"]["target"] = config.take("decoder_vocab_size", model["vocabulary"]["source"])
+    model["position"] = {"kind": "sinusoidal", "layout": "halves"}
+    config.take("max_position_embeddings", 1024)  # sinusoids have no end
+    config.only("static_position_embeddings", True)
+    config.only("normalize_embedding", False)
+    config.only("add_final_layer_norm", False)
+    config.only("normalize_before", False)
+    tables = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
+    if shared:
+        return _plan(model, weights, left_behind=tables)
+    model["embedding"]["tie"] = "output"
+    return _plan(model, weights, left_behind=tables, source="encoder.embed_tokens", target="decoder.embed_tokens")
+
+
+def plan_bart(config: ForeignConfig, weights: ForeignWeights) -> Plan:
+    """BART: learned positions behind an offset of 2, and normalised embeddings."""
+    model = _model(config, weights, vocabulary=50265, tokens={"pad": 1, "bos": 0, "eos": 2, "start": 2})
+    _learned_positions(config, model)
+    config.only("normalize_before", False)
+    config.only("add_final_layer_norm", False)
+    return _plan(model, weights)
+
+
+def plan_mbart(config: ForeignConfig, weights: ForeignWeights) -> Plan:
+    """mBART: BART with the norms first and one more at the end of each stack."""
+    model = _model(config, weights, vocabulary=50265, tokens={"pad": 1, "bos": 0, "eos": 2, "start": None})
+    _learned_positions(config, model)
+    model["norm"]["place"] = "pre"
+    config.only("normalize_before", True)
+    config.only("add_final_layer_norm", True)
+    return _plan(model, weights)
+
+
+def _learned_positions(config: ForeignConfig, model: dict[str, Any]) -> None:
+    model["position"] = {"kind": "learned", "size": config.take("max_position_embeddings", 1024), "offset": 2}
+    model["embedding"]["norm"] = True
+    config.only("static_position_embeddings", False)
+    config.only("normalize_embedding", True)
+    config.only("extra_pos_embeddings", 2)
+
+
+def _model(
+    config: ForeignConfig, weights: ForeignWeights, *, vocabulary: int, tokens: dict[str, int | None]
+) -> dict[str, Any]:
+    """What the three have in common."""
+    weights.drop_prefix("model.")
+    config.only("is_encoder_decoder", True)
+    config.only("encoder_layerdrop", 0, 0.0)
+    config.only("decoder_layerdrop", 0, 0.0)
+    config.only("add_bias_logits", False)
+    config.only("tie_word_embeddings", True)
+    config.take("num_hidden_layers", None)  # says encoder_layers again
+    config.take("classifier_dropout", None)  # belongs to heads for other tasks
+    activation = config.activation("activation_function", "gelu")
+    size = config.take("vocab_size", vocabulary)
+    return {
+        "family": "seq2seq",
+        "width": config.take("d_model", 1024),
+        "norm": {"kind": "layernorm", "place": "post", "eps": 1e-5},
+        "embedding": {
+            "scale": "sqrt" if config.take("scale_embedding", False) else "none",
+            "tie": "all",
+            "output_bias": "final_logits_bias" in weights,
+        },
+        "init": {"kind": "normal", "std": config.take("init_std", 0.02)},
+        "dropout": {
+            "residual": (rate := config.take("dropout", 0.1)),
+            "embedding": rate,
+            "attention": config.take("attention_dropout", 0.0),
+            "activation": config.take("activation_dropout", 0.0),
+        },
+        "vocabulary": {
+            "source": size,
+            "target": size,
+            "pad": config.token("pad_token_id", tokens["pad"]),
+            "bos": config.token("bos_token_id", tokens["bos"]),
+            "eos": config.token("eos_token_id", tokens["eos"]),
+            "unk": config.token("unk_token_id", None),
+            "start": config.token("decoder_start_token_id", tokens["start"]),
+        },
+        "cross": {"heads": config.take("decoder_attention_heads", 16)},
+    } | {side: _stack(config, side, activation) for side in ("encoder", "decoder")}
+
+
+def _stack(config: ForeignConfig, side: str, activation: str) -> dict[str, Any]:
+    return {
+        "layers": config.take(f"{side}_layers", 12),
+        "heads": config.take(f"{side}_attention_heads", 16),
+        "feedforward": {"width": config.take(f"{side}_ffn_dim", 4096), "activation": activation},
+    }
+
+
+def _plan(
+    model: dict[str, Any],
+    weights: ForeignWeights,
+    *,
+    left_behind: tuple[str, ...] = (),
+    source: str = "shared",
+    target: str = "shared",
+) -> Plan:
+    if "classification_head.dense.weight" in weights:
+        raise UnsupportedModel(f"{weights.folder}: BART with a classification head is not supported")
+    names = {
+        "encoder.embedding.tokens.weight": Take(f"{source}.weight"),
+        "decoder.embedding.tokens.weight": Take(f"{target}.weight"),
+        "output.bias": Take("final_logits_bias", lambda bias: bias.flatten()),
+    }
+    for side in ("encoder", "decoder"):
+        names[f"{side}.embedding.position.table.weight"] = Take(f"{side}.embed_positions.weight")
+        names |= pairs(f"{side}.", f"{side}.", {"embedding.norm": "layernorm_embedding", "final_norm": "layer_norm"})
+        parts = _SELF if side == "encoder" else _SELF | _CROSS
+        for index in range(model[side]["layers"]):
+            names |= pairs(f"{side}.layers.{index}.", f"{side}.layers.{index}.", parts)
+    copies = {
+        "encoder.embed_tokens.weight": f"{source}.weight",
+        "decoder.embed_tokens.weight": f"{target}.weight",
+        "lm_head.weight": f"{target}.weight",
+    }
+    return Plan(model, names, left_behind, {copy: original for copy, original in copies.items() if copy != original})

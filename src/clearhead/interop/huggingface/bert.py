@@ -1,0 +1,169 @@
+"""Post-LN encoders: BERT, RoBERTa, DistilBERT; bare, or with a head for classifying sequences."""
+
+from typing import Any
+
+from clearhead.interop.huggingface.config import ForeignConfig
+from clearhead.interop.huggingface.weights import ForeignWeights, Plan, Take, pairs
+
+_BERT_LAYER = {
+    "attention.query": "attention.self.query",
+    "attention.key": "attention.self.key",
+    "attention.value": "attention.self.value",
+    "attention.output": "attention.output.dense",
+    "around_attention.norm": "attention.output.LayerNorm",
+    "feedforward.up": "intermediate.dense",
+    "feedforward.down": "output.dense",
+    "around_feedforward.norm": "output.LayerNorm",
+}
+_DISTILBERT_LAYER = {
+    "attention.query": "attention.q_lin",
+    "attention.key": "attention.k_lin",
+    "attention.value": "attention.v_lin",
+    "attention.output": "attention.out_lin",
+    "around_attention.norm": "sa_layer_norm",
+    "feedforward.up": "ffn.lin1",
+    "feedforward.down": "ffn.lin2",
+    "around_feedforward.norm": "output_layer_norm",
+}
+
+
+def plan_bert(config: ForeignConfig, weights: ForeignWeights) -> Plan:
+    """BERT; a classification head stands on the pooler."""
+    weights.drop_prefix("bert.")
+    model = _bert(config, vocabulary=30522, pad=0, bos=None, eos=None)
+    model["position"] = {"kind": "learned", "size": config.take("max_position_embeddings", 512)}
+    left_behind = ("embeddings.position_ids", r"cls\..*")
+    return _plan(model, weights, head="classifier", pooler="pooler.dense", left_behind=left_behind)
+
+
+def plan_roberta(config: ForeignConfig, weights: ForeignWeights) -> Plan:
+    """RoBERTa: positions start behind pad + 1; its classification head brings a pooler of its own."""
+    weights.drop_prefix("roberta.")
+    model = _bert(config, vocabulary=50265, pad=1, bos=0, eos=2)
+    offset = int(model["vocabulary"]["pad"]) + 1
+    rows = config.take("max_position_embeddings", 512)
+    model["position"] = {"kind": "learned", "size": rows - offset, "offset": offset}
+    left_behind = ("embeddings.position_ids", r"lm_head\..*")
+    classifies = "classifier.out_proj.weight" in weights
+    return _plan(
+        model,
+        weights,
+        head="classifier.out_proj",
+        pooler="classifier.dense" if classifies else "pooler.dense",
+        left_behind=left_behind,
+    )
+
+
+def plan_distilbert(config: ForeignConfig, weights: ForeignWeights) -> Plan:
+    """DistilBERT: no segments and no pooler; its heads are left behind."""
+    weights.drop_prefix("distilbert.")
+    config.only("sinusoidal_pos_embds", False, True)  # only how the learned table was first filled
+    config.only("tie_weights_", True)
+    config.take("tie_word_embeddings", True)  # concerns the head for masked tokens
+    config.take("qa_dropout", None)
+    config.take("seq_classif_dropout", None)
+    model = _encoder(
+        layers=config.take("n_layers", 6),
+        width=config.take("dim", 768),
+        heads=config.take("n_heads", 12),
+        hidden=config.take("hidden_dim", 3072),
+        activation=config.activation("activation", "gelu"),
+        eps=1e-12,
+        dropout=config.take("dropout", 0.1),
+        attention_dropout=config.take("attention_dropout", 0.1),
+        std=config.take("initializer_range", 0.02),
+    )
+    model["position"] = {"kind": "learned", "size": config.take("max_position_embeddings", 512)}
+    model["vocabulary"] = _vocabulary(config, vocabulary=30522, pad=0, bos=None, eos=None)
+    left_behind = ("embeddings.position_ids", r"vocab_(transform|layer_norm|projector)\..*")
+    names = _embedding_names() | _layer_names(model, "transformer.layer.", _DISTILBERT_LAYER)
+    return Plan(model, names, left_behind)
+
+
+def _bert(config: ForeignConfig, *, vocabulary: int, pad: int, bos: int | None, eos: int | None) -> dict[str, Any]:
+    config.only("position_embedding_type", "absolute")
+    config.take("tie_word_embeddings", True)  # concerns the head for masked tokens
+    model = _encoder(
+        layers=config.take("num_hidden_layers", 12),
+        width=config.take("hidden_size", 768),
+        heads=config.take("num_attention_heads", 12),
+        hidden=config.take("intermediate_size", 3072),
+        activation=config.activation("hidden_act", "gelu"),
+        eps=config.take("layer_norm_eps", 1e-12),
+        dropout=(rate := config.take("hidden_dropout_prob", 0.1)),
+        attention_dropout=config.take("attention_probs_dropout_prob", 0.1),
+        std=config.take("initializer_range", 0.02),
+    )
+    model["embedding"]["segments"] = config.take("type_vocab_size", 2)
+    model["vocabulary"] = _vocabulary(config, vocabulary=vocabulary, pad=pad, bos=bos, eos=eos)
+    model["head_dropout"] = config.take("classifier_dropout", rate)
+    return model
+
+
+def _encoder(
+    *,
+    layers: int,
+    width: int,
+    heads: int,
+    hidden: int,
+    activation: str,
+    eps: float,
+    dropout: float,
+    attention_dropout: float,
+    std: float,
+) -> dict[str, Any]:
+    return {
+        "family": "encoder",
+        "layers": layers,
+        "width": width,
+        "heads": heads,
+        "feedforward": {"width": hidden, "activation": activation},
+        "norm": {"kind": "layernorm", "place": "post", "eps": eps},
+        "dropout": {"residual": dropout, "embedding": dropout, "attention": attention_dropout},
+        "embedding": {"norm": True},
+        "init": {"kind": "normal", "std": std},
+    }
+
+
+def _vocabulary(
+    config: ForeignConfig, *, vocabulary: int, pad: int, bos: int | None, eos: int | None
+) -> dict[str, Any]:
+    return {
+        "source": config.take("vocab_size", vocabulary),
+        "pad": config.token("pad_token_id", pad),
+        "bos": config.token("bos_token_id", bos),
+        "eos": config.token("eos_token_id", eos),
+        "unk": "none",
+    }
+
+
+def _plan(
+    model: dict[str, Any], weights: ForeignWeights, *, head: str, pooler: str, left_behind: tuple[str, ...]
+) -> Plan:
+    weights.rename(r"LayerNorm\.gamma$", "LayerNorm.weight")  # as the first checkpoints call them
+    weights.rename(r"LayerNorm\.beta$", "LayerNorm.bias")
+    names = _embedding_names() | _layer_names(model, "encoder.layer.", _BERT_LAYER)
+    names |= pairs("", "", {"pooler": pooler, "head": head})
+    model["pooler"] = f"{pooler}.weight" in weights
+    dropout = model.pop("head_dropout")
+    if f"{head}.weight" in weights:
+        classes = len(weights.tensors[f"{head}.weight"])
+        model |= {"family": "classifier", "classes": classes, "pooling": "first", "head_dropout": dropout}
+    return Plan(model, names, left_behind)
+
+
+def _embedding_names() -> dict[str, Take]:
+    theirs = {
+        "tokens": "word_embeddings",
+        "position.table": "position_embeddings",
+        "segments": "token_type_embeddings",
+    }
+    names = {f"encoder.embedding.{our}.weight": Take(f"embeddings.{their}.weight") for our, their in theirs.items()}
+    return names | pairs("encoder.", "", {"embedding.norm": "embeddings.LayerNorm"})
+
+
+def _layer_names(model: dict[str, Any], prefix: str, parts: dict[str, str]) -> dict[str, Take]:
+    names: dict[str, Take] = {}
+    for index in range(model["layers"]):
+        names |= pairs(f"encoder.layers.{index}.", f"{prefix}{index}.", parts)
+    return names

@@ -1,0 +1,107 @@
+"""A foreign configuration in which every setting is accounted for."""
+
+from pathlib import Path
+from typing import Any
+
+from clearhead.errors import UnsupportedModel
+
+ACTIVATIONS = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+    "silu": "silu",
+    "swish": "silu",
+}
+"""Their names of activations, and ours."""
+
+_NO_MATHEMATICS = {
+    # where it comes from
+    *(
+        "_name_or_path",
+        "_num_labels",
+        "architectures",
+        "author",
+        "transformers_version",
+        "torch_dtype",
+        "dtype",
+    ),
+    *("finetuning_task", "id2label", "label2id", "num_labels", "problem_type", "task_specific_params"),
+    *("tokenizer_class", "prefix", "model_max_length"),
+    # how it is run or trained, not what it computes
+    *("use_cache", "gradient_checkpointing", "chunk_size_feed_forward", "torchscript", "return_dict"),
+    *(
+        "output_attentions",
+        "output_hidden_states",
+        "output_past",
+        "classif_dropout",
+        "_attn_implementation_autoset",
+    ),
+    # defaults of transformers' generate
+    *("bad_words_ids", "begin_suppress_tokens", "diversity_penalty", "do_sample", "early_stopping"),
+    *("encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "forced_bos_token_id"),
+    *("forced_eos_token_id", "force_bos_token_to_be_generated", "length_penalty", "max_length", "min_length"),
+    *("no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_return_sequences", "output_scores"),
+    *("remove_invalid_values", "repetition_penalty", "return_dict_in_generate", "suppress_tokens"),
+    *("temperature", "top_k", "top_p", "typical_p"),
+}
+"""Settings that do not change what a network computes from its input."""
+
+_ONLY: dict[str, tuple[Any, ...]] = {
+    "add_cross_attention": (False,),
+    "is_decoder": (False,),
+    "pruned_heads": ({}, None),
+    "tie_encoder_decoder": (False,),
+    "cross_attention_hidden_size": (None,),
+}
+"""Settings that every reader understands in one way only."""
+
+
+class ForeignConfig:
+    """Settings are taken one by one; ``finish`` complains about whatever was not understood."""
+
+    def __init__(self, settings: dict[str, Any], path: Path) -> None:
+        self.path = path
+        self._settings = settings
+        self._left = set(settings) - _NO_MATHEMATICS
+
+    def take(self, name: str, default: Any) -> Any:
+        """A setting's value, or the default that transformers has for it; null counts as absent."""
+        self._left.discard(name)
+        value = self._settings.get(name)
+        return default if value is None else value
+
+    def token(self, name: str, default: int | None) -> int | str:
+        """The id of a special token; a model without it says null, for which recipes have "none"."""
+        self._left.discard(name)
+        value = self._settings.get(name, default)
+        if isinstance(value, list):
+            raise UnsupportedModel(f"{self.path}: {name} = {value}: several ids are not supported")
+        return "none" if value is None else value
+
+    def only(self, name: str, *allowed: Any) -> None:
+        """Insist on one of these values, if the setting is there at all."""
+        self._left.discard(name)
+        if name in self._settings and self._settings[name] not in allowed:
+            raise UnsupportedModel(
+                f"{self.path}: {name} = {self._settings[name]!r} is not supported "
+                f"(supported: {', '.join(repr(value) for value in allowed)})"
+            )
+
+    def activation(self, name: str, default: str) -> str:
+        """An activation by our name for it."""
+        value = self.take(name, default)
+        if value not in ACTIVATIONS:
+            raise UnsupportedModel(
+                f"{self.path}: {name} = {value!r} is not supported (supported: {', '.join(ACTIVATIONS)})"
+            )
+        return ACTIVATIONS[value]
+
+    def finish(self) -> None:
+        """Complain about every setting that nobody asked for: it might change the results."""
+        for name, allowed in _ONLY.items():
+            if name in self._left:
+                self.only(name, *allowed)
+        if self._left:
+            shown = ", ".join(f"{name} = {self._settings[name]!r}" for name in sorted(self._left))
+            raise UnsupportedModel(f"{self.path}: clearhead does not know the settings: {shown}")

@@ -1,0 +1,26 @@
+"""From a recipe to a model with fresh weights."""
+
+import torch
+
+from clearhead.models.base import Model
+from clearhead.models.device import pick_device
+from clearhead.models.initialise import initialise
+from clearhead.recipe import Recipe, module_of
+
+
+def build(recipe: Recipe, *, seed: int | None = None, device: str = "cpu") -> Model:
+    """A model as the recipe describes it, in training mode; with a seed its weights are reproducible.
+
+    The global random state is left as it was when a seed is given.
+    """
+    with torch.random.fork_rng(devices=[], enabled=seed is not None):
+        if seed is not None:
+            torch.manual_seed(seed)
+        model: Model = module_of(recipe.model).from_spec(recipe.model)
+        initialise(model, recipe.model.init)
+    return model.to(pick_device(device))
+
+
+def count_parameters(model: torch.nn.Module) -> int:
+    """Number of weights; shared ones count once."""
+    return sum(parameter.numel() for parameter in model.parameters())

@@ -1,0 +1,87 @@
+"""Encoders: a vector for every token, one for the sequence, or a class.
+
+Shapes: b batch, n tokens, d features, c classes.
+"""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from clearhead.blocks import Stack
+from clearhead.models.assemble import make_stack
+from clearhead.models.base import Model
+from clearhead.recipe import Classifier as ClassifierSpec
+from clearhead.recipe import Encoder as EncoderSpec
+
+
+class EncoderModel(Model):
+    """Reads a sequence; with a pooler it also sums it up: tanh(W x₀ + b) of the first token (BERT)."""
+
+    spec: EncoderSpec
+
+    def __init__(self, spec: EncoderSpec, *, encoder: Stack) -> None:
+        super().__init__()
+        self.spec, self.encoder = spec, encoder
+        width = spec.encoder.width
+        self.pooler = nn.Linear(width, width) if spec.pooler else None
+
+    @classmethod
+    def from_spec(cls, spec: EncoderSpec) -> "EncoderModel":
+        """Build from a recipe."""
+        tokens = nn.Embedding(spec.vocabulary.source, spec.encoder.width)
+        return cls(spec, encoder=make_stack(spec.encoder, tokens=tokens, embedding=spec.embedding, causal=False))
+
+    def states(
+        self,
+        ids: Int[Tensor, "b n"],
+        present: Bool[Tensor, "b n"] | None = None,
+        segments: Int[Tensor, "b n"] | None = None,
+    ) -> Float[Tensor, "b n d"]:
+        """A vector for every token."""
+        present = self.present(ids) if present is None else present
+        states: Tensor = self.encoder(ids, present, segments=segments)
+        return states
+
+    def pool(self, states: Float[Tensor, "b n d"]) -> Float[Tensor, "b d"]:
+        """One vector for the sequence."""
+        first = states[:, 0]
+        return first if self.pooler is None else torch.tanh(self.pooler(first))
+
+    def forward(
+        self,
+        ids: Int[Tensor, "b n"],
+        present: Bool[Tensor, "b n"] | None = None,
+        segments: Int[Tensor, "b n"] | None = None,
+    ) -> Float[Tensor, "b n d"]:
+        """A vector for every token."""
+        return self.states(ids, present, segments)
+
+
+class ClassifierModel(EncoderModel):
+    """An encoder whose pooled vector chooses a class."""
+
+    spec: ClassifierSpec
+
+    def __init__(self, spec: ClassifierSpec, *, encoder: Stack) -> None:
+        super().__init__(spec, encoder=encoder)
+        self.drop = nn.Dropout(spec.head_dropout)
+        self.head = nn.Linear(spec.encoder.width, spec.classes)
+
+    def forward(
+        self,
+        ids: Int[Tensor, "b n"],
+        present: Bool[Tensor, "b n"] | None = None,
+        segments: Int[Tensor, "b n"] | None = None,
+    ) -> Float[Tensor, "b c"]:
+        """A logit for every class."""
+        present = self.present(ids) if present is None else present
+        states = self.states(ids, present, segments)
+        if self.spec.pooling == "first":
+            pooled = self.pool(states)
+        elif present is None:
+            pooled = states.mean(1)
+        else:
+            there = present.unsqueeze(-1).to(states.dtype)  # (b, n, 1)
+            pooled = (states * there).sum(1) / there.sum(1).clamp(min=1)
+        logits: Tensor = self.head(self.drop(pooled))
+        return logits

@@ -1,0 +1,39 @@
+"""How weights start."""
+
+import math
+
+from torch import nn
+
+from clearhead.blocks import Layer, Output
+from clearhead.recipe import Init
+
+
+def initialise(model: nn.Module, init: Init) -> None:
+    """Draw the weights of linear maps and embeddings; norms and scores start as they were built.
+
+    With ``residual = depth`` the maps that write into the residual stream are divided by √(number of sublayers), so
+    that its variance does not grow with the depth (GPT-2).
+    """
+    maps = [module for module in model.modules() if isinstance(module, nn.Linear | Output)]
+    tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
+    for module in maps:
+        if init.kind == "xavier":
+            nn.init.xavier_uniform_(module.weight)
+        else:
+            nn.init.normal_(module.weight, std=init.std)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    for table in tables:  # after the maps: an output tied to an embedding starts as the embedding does
+        nn.init.normal_(table.weight, std=init.std if init.kind == "normal" else table.embedding_dim**-0.5)
+    if init.residual == "depth":
+        _shrink_by_depth(model)
+
+
+def _shrink_by_depth(model: nn.Module) -> None:
+    for stack in model.modules():
+        layers = [layer for layer in getattr(stack, "layers", []) if isinstance(layer, Layer)]
+        sublayers = sum(2 if layer.cross is None else 3 for layer in layers)
+        for layer in layers:
+            for name, module in layer.named_modules():
+                if isinstance(module, nn.Linear) and name.rpartition(".")[2] in ("output", "down", "map"):
+                    module.weight.data.div_(math.sqrt(sublayers))

@@ -1,0 +1,44 @@
+"""The language model: a decoder alone.
+
+Shapes: b batch, n tokens, d features, V tokens of the vocabulary.
+"""
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from clearhead.attention import Cache
+from clearhead.blocks import Output, Stack
+from clearhead.models.assemble import make_output, make_stack
+from clearhead.models.base import State, Writer
+from clearhead.recipe import LanguageModel as LanguageModelSpec
+
+
+class LanguageModel(Writer):
+    """Continues a sequence."""
+
+    spec: LanguageModelSpec
+
+    def __init__(self, spec: LanguageModelSpec, *, decoder: Stack, output: Output) -> None:
+        super().__init__()
+        self.spec, self.decoder, self.output = spec, decoder, output
+
+    @classmethod
+    def from_spec(cls, spec: LanguageModelSpec) -> "LanguageModel":
+        """Build from a recipe."""
+        tokens = nn.Embedding(spec.vocabulary.target, spec.decoder.width)
+        decoder = make_stack(spec.decoder, tokens=tokens, embedding=spec.embedding, causal=True)
+        return cls(spec, decoder=decoder, output=make_output(spec.embedding, tokens))
+
+    def states(self, ids: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
+        """The decoder's vectors, before the logits; padding may stand at either edge."""
+        states: Tensor = self.decoder(ids, self.present(ids) if present is None else present)
+        return states
+
+    def forward(self, ids: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n V"]:
+        """Logits of the token after each token."""
+        logits: Tensor = self.output(self.states(ids, present))
+        return logits
+
+    def start(self) -> State:
+        """Be ready to write; the first tokens to feed are the prompt, or ``spec.vocabulary.first``."""
+        return State(Cache(len(self.decoder.layers)))

@@ -1,0 +1,98 @@
+"""Absolute positions: none, sinusoidal in three layouts, and learned (L2.10)."""
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from clearhead.errors import TooLong
+from clearhead.positions.base import AbsolutePosition
+from clearhead.recipe import Learned, Sinusoidal
+from clearhead.recipe import NoPosition as NoPositionSpec
+
+Layout = Literal["interleaved", "halves", "tensor2tensor"]
+
+
+def sinusoids(
+    length: int, width: int, *, layout: Layout = "interleaved", base: float = 10_000.0
+) -> Float[Tensor, "n d"]:
+    """The table of sinusoidal positions (L2.10), computed in float64 and rounded once.
+
+    With i = 0 … d/2−1 and angle(p, i) = p · ω_i:
+      interleaved    column 2i is sin, column 2i+1 is cos, ω_i = base^(−2i/d)         (the paper)
+      halves         column i is sin, column d/2+i is cos, ω_i = base^(−2i/d)         (transformers' MarianMT)
+      tensor2tensor  column i is sin, column d/2+i is cos, ω_i = base^(−i/(d/2−1))    (tensor2tensor, Marian in C++)
+    """
+    half = width // 2
+    exponents = torch.arange(half, dtype=torch.float64) / (max(half - 1, 1) if layout == "tensor2tensor" else half)
+    positions = torch.arange(length, dtype=torch.float64)
+    angles = torch.outer(positions, base**-exponents)  # (n, d/2)
+    pair = (angles.sin(), angles.cos())
+    table = torch.stack(pair, dim=-1).flatten(1) if layout == "interleaved" else torch.cat(pair, dim=-1)
+    return table.to(torch.get_default_dtype())  # (n, d)
+
+
+class NoPosition(AbsolutePosition):
+    """No order: a Transformer without positions sees a set (L1.10)."""
+
+    @classmethod
+    def from_spec(cls, spec: NoPositionSpec, *, width: int) -> "NoPosition":
+        """Build from a recipe."""
+        del spec, width
+        return cls()
+
+    def forward(self, positions: Int[Tensor, "*b n"]) -> None:
+        """Nothing to add."""
+        del positions
+
+
+class SinusoidalPosition(AbsolutePosition):
+    """Sines and cosines; the table grows with the longest sequence seen and is never saved."""
+
+    table: Float[Tensor, "n d"]
+
+    def __init__(self, *, width: int, layout: Layout = "interleaved", base: float = 10_000.0) -> None:
+        super().__init__()
+        self.width, self.layout, self.base = width, layout, base
+        self.register_buffer("table", self._rows(256), persistent=False)
+
+    @classmethod
+    def from_spec(cls, spec: Sinusoidal, *, width: int) -> "SinusoidalPosition":
+        """Build from a recipe."""
+        return cls(width=width, layout=spec.layout, base=spec.base)
+
+    def _rows(self, length: int) -> Float[Tensor, "n d"]:
+        return sinusoids(length, self.width, layout=self.layout, base=self.base)
+
+    def forward(self, positions: Int[Tensor, "*b n"]) -> Float[Tensor, "*b n d"]:
+        """The rows of these positions."""
+        needed = int(positions.max()) + 1 if positions.numel() else 0
+        if needed > len(self.table):
+            self.table = self._rows(2 ** math.ceil(math.log2(needed))).to(self.table)
+        return self.table[positions]
+
+
+class LearnedPosition(AbsolutePosition):
+    """One learned vector per position, behind ``offset`` rows that are never used (BART 2, RoBERTa pad + 1)."""
+
+    def __init__(self, *, size: int, width: int, offset: int = 0) -> None:
+        super().__init__()
+        self.size, self.offset = size, offset
+        self.table = nn.Embedding(size + offset, width)
+
+    @classmethod
+    def from_spec(cls, spec: Learned, *, width: int) -> "LearnedPosition":
+        """Build from a recipe."""
+        return cls(size=spec.size, width=width, offset=spec.offset)
+
+    def forward(self, positions: Int[Tensor, "*b n"]) -> Float[Tensor, "*b n d"]:
+        """The rows of these positions; never a silent wrap past the end of the table."""
+        if positions.numel() and (last := int(positions.max())) >= self.size:
+            raise TooLong(
+                f"position {last + 1} is past the table of learned positions, which holds {self.size}: "
+                "shorten the sequence, or train with a larger model.position.size"
+            )
+        vectors: Tensor = self.table(positions + self.offset)
+        return vectors

@@ -1,0 +1,91 @@
+"""Relative positions: T5's buckets and RoPE. Shifting a whole sequence changes nothing (L2.11).
+
+Shapes: b batch, n queries, m keys, h heads, d features of a head.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from clearhead.positions.base import RelativePosition
+from clearhead.recipe import Rotary, T5Buckets
+
+
+def t5_bucket(
+    distance: Int[Tensor, "*shape"], *, buckets: int = 32, max_distance: int = 128, both_ways: bool
+) -> Int[Tensor, "*shape"]:
+    """The bucket of a distance j − i from query i to key j (Raffel et al. 2020).
+
+    Half of the buckets hold one exact distance each; the rest grow logarithmically up to ``max_distance``, and
+    everything beyond shares the last. With ``both_ways`` the upper half is for keys to the right, so that the
+    buckets of 0, 1, −1, 128, −128 are 0, 17, 1, 31, 15; otherwise keys to the right share bucket 0.
+    """
+    offset = torch.zeros_like(distance)
+    if both_ways:
+        buckets //= 2
+        offset = (distance > 0).to(distance.dtype) * buckets
+        away = distance.abs()
+    else:
+        away = (-distance).clamp(min=0)
+    exact = buckets // 2
+    # log() of the small distances is not used; the clamp keeps it finite
+    growth = (away.clamp(min=1).float() / exact).log() / math.log(max_distance / exact)
+    far = (exact + (growth * (buckets - exact)).to(distance.dtype)).clamp(max=buckets - 1)
+    return offset + torch.where(away < exact, away, far)
+
+
+class BucketBias(RelativePosition):
+    """T5: a learned bias per head and bucket of distances, one table for all layers of a stack."""
+
+    def __init__(self, *, heads: int, buckets: int = 32, max_distance: int = 128, both_ways: bool = True) -> None:
+        super().__init__()
+        self.buckets, self.max_distance, self.both_ways = buckets, max_distance, both_ways
+        self.table = nn.Embedding(buckets, heads)
+
+    @classmethod
+    def from_spec(cls, spec: T5Buckets, *, heads: int, head_size: int, causal: bool) -> "BucketBias":
+        """Build from a recipe; a causal stack spends all its buckets on the past."""
+        del head_size
+        return cls(heads=heads, buckets=spec.buckets, max_distance=spec.max_distance, both_ways=not causal)
+
+    def bias(self, queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]) -> Float[Tensor, "*b h n m"]:
+        """table[bucket(j − i)] for every query i and key j."""
+        distance = keys.unsqueeze(-2) - queries.unsqueeze(-1)  # (*b, n, m)
+        bucket = t5_bucket(distance, buckets=self.buckets, max_distance=self.max_distance, both_ways=self.both_ways)
+        bias: Tensor = self.table(bucket).movedim(-1, -3)  # (*b, h, n, m)
+        return bias
+
+
+class RotaryPosition(RelativePosition):
+    """RoPE: feature pairs of queries and keys turn by p · ω_i, so that q·k depends on the distance alone."""
+
+    frequencies: Float[Tensor, "half"]
+
+    def __init__(
+        self, *, head_size: int, layout: Literal["halves", "interleaved"] = "halves", base: float = 10_000.0
+    ) -> None:
+        super().__init__()
+        self.layout = layout
+        exponents = torch.arange(0, head_size, 2, dtype=torch.float64) / head_size
+        self.register_buffer("frequencies", (base**-exponents).float(), persistent=False)
+
+    @classmethod
+    def from_spec(cls, spec: Rotary, *, heads: int, head_size: int, causal: bool) -> "RotaryPosition":
+        """Build from a recipe."""
+        del heads, causal
+        return cls(head_size=head_size, layout=spec.layout, base=spec.base)
+
+    def rotate(self, heads: Float[Tensor, "b h n d"], positions: Int[Tensor, "*b n"]) -> Float[Tensor, "b h n d"]:
+        """(x₁, x₂) → (x₁ cos − x₂ sin, x₁ sin + x₂ cos) for every pair of features."""
+        angles = positions.unsqueeze(-1) * self.frequencies  # (*b, n, d/2)
+        if positions.dim() == 2:
+            angles = angles.unsqueeze(1)  # (b, 1, n, d/2): the same for all heads
+        cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
+        if self.layout == "halves":
+            first, second = heads.chunk(2, dim=-1)
+            return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+        first, second = heads[..., 0::2], heads[..., 1::2]
+        return torch.stack((first * cos - second * sin, first * sin + second * cos), dim=-1).flatten(-2)

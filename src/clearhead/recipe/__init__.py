@@ -1,0 +1,72 @@
+"""What to build, as validated data. Nothing here imports torch.
+
+``read_recipe("tiny", "model.layers=2")`` reads a preset or a TOML file with overrides; ``register`` adds a kind.
+"""
+
+from clearhead.recipe.attention import AttentionSpec, MultiHead, Place
+from clearhead.recipe.feedforward import FeedForwardSpec, Gated, Outer, Single, Standard
+from clearhead.recipe.model import (
+    Classifier,
+    Cross,
+    Dropout,
+    Embedding,
+    Encoder,
+    Init,
+    LanguageModel,
+    ModelSpec,
+    Recipe,
+    Seq2Seq,
+    Stack,
+    Vocabulary,
+)
+from clearhead.recipe.norm import LayerNorm, NormSpec, RmsNorm
+from clearhead.recipe.position import Learned, NoPosition, PositionSpec, Rotary, Sinusoidal, T5Buckets
+from clearhead.recipe.reading import read_recipe, recipe_from
+from clearhead.recipe.registry import Kind, Kinded, Spec, kinds, module_of, register, slots
+from clearhead.recipe.sources import preset_names, preset_text
+from clearhead.recipe.writing import recipe_table, recipe_toml
+
+__all__ = [
+    "AttentionSpec",
+    "Classifier",
+    "Cross",
+    "Dropout",
+    "Embedding",
+    "Encoder",
+    "FeedForwardSpec",
+    "Gated",
+    "Init",
+    "Kind",
+    "Kinded",
+    "LanguageModel",
+    "LayerNorm",
+    "Learned",
+    "ModelSpec",
+    "MultiHead",
+    "NoPosition",
+    "NormSpec",
+    "Outer",
+    "Place",
+    "PositionSpec",
+    "Recipe",
+    "RmsNorm",
+    "Rotary",
+    "Seq2Seq",
+    "Single",
+    "Sinusoidal",
+    "Spec",
+    "Stack",
+    "Standard",
+    "T5Buckets",
+    "Vocabulary",
+    "kinds",
+    "module_of",
+    "preset_names",
+    "preset_text",
+    "read_recipe",
+    "recipe_from",
+    "recipe_table",
+    "recipe_toml",
+    "register",
+    "slots",
+]

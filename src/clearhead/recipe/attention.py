@@ -1,0 +1,121 @@
+"""Specs of attention: what kinds there are, their settings, and what each of them can do."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from clearhead.recipe.position import PositionSpec
+from clearhead.recipe.registry import Kinded, register
+
+Count = Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an attention stands in a model: all that its spec may look at to refuse a combination."""
+
+    part: Literal["encoder", "decoder", "cross"]
+    width: int
+    """Features of a query token, d."""
+    memory_width: int
+    """Features of a token that is attended to; differs from ``width`` only in cross-attention."""
+    causal: bool
+    """A token may look only at itself and at what came before."""
+    position: PositionSpec | None
+    """The position scheme that acts inside this attention, if one does."""
+
+
+class AttentionSpec(Kinded):
+    """The base of every attention; a new kind derives from it and is made known with ``register``."""
+
+    slot: ClassVar[str] = "attention"
+    causal: ClassVar[bool] = True
+    """Can be masked so that no token sees the future."""
+    cached: ClassVar[bool] = True
+    """Can decode step by step from stored keys and values."""
+    any_length: ClassVar[bool] = True
+    """Takes sequences of any length."""
+
+    kind: str
+    """Which attention: see `clearhead presets --kinds`."""
+    heads: Count = 4
+    """Number of heads, h."""
+
+    def sizes(self, width: int) -> tuple[int, int]:
+        """(d̃_q, d̃_v), the features of a query and of a value in one head, for tokens of this width."""
+        return width // self.heads, width // self.heads
+
+    def refusals(self, place: Place) -> Iterator[tuple[str, str]]:
+        """Yield (setting, reason) for everything that cannot work in this place."""
+        if place.causal and not self.causal:
+            yield "kind", f"{self.kind} attention mixes positions and would see the future in a {place.part}"
+
+
+class MultiHead(AttentionSpec):
+    """Multi-head attention with free sizes (L0.7): several attentions side by side, concatenated."""
+
+    kind: Literal["multihead"] = "multihead"
+    query_size: Count | None = None
+    """Features of a query and a key in one head, d̃_q; without it width / heads."""
+    value_size: Count | None = None
+    """Features of a value in one head, d̃_v; without it width / heads."""
+    score: Literal["dot", "multiplicative", "additive"] = "dot"
+    """How a query meets a key: q·k, q·W·k, or u·tanh(q + k)."""
+    scale: Literal["sqrt", "dim", "none"] | Annotated[float, Field(gt=0)] = "sqrt"
+    """What the score is divided by: √d̃_q, d̃_q (L2.9), nothing, or this number."""
+    choice: Literal["soft", "hard"] = "soft"
+    """Softmax over all keys, or the one best key (L0.3), trained straight-through."""
+    projections: bool = True
+    """W_Q, W_K, W_V; without them every head attends with a slice of the tokens themselves (L4.5)."""
+    output: bool = True
+    """W_O after the heads; without it their concatenation is the output (L3.1)."""
+    bias: bool = True
+    """A bias in each projection."""
+
+    def sizes(self, width: int) -> tuple[int, int]:
+        """Given sizes, or width / heads."""
+        return self.query_size or width // self.heads, self.value_size or width // self.heads
+
+    def refusals(self, place: Place) -> Iterator[tuple[str, str]]:
+        """Sizes that do not fit each other, and positions that this score cannot carry."""
+        yield from super().refusals(place)
+        even = place.width % self.heads == 0
+        if not even and (self.query_size is None or self.value_size is None):
+            yield (
+                "heads",
+                f"heads ({self.heads}) must divide the width ({place.width}), "
+                "unless query_size and value_size are both given",
+            )
+            return
+        query_size, value_size = self.sizes(place.width)
+        if not self.projections:
+            if not even or (query_size, value_size) != (place.width // self.heads,) * 2:
+                yield "projections", "without projections a head is a slice of width / heads: give no sizes"
+            if place.memory_width != place.width:
+                yield (
+                    "projections",
+                    f"without projections the memory ({place.memory_width}) must be as wide as the "
+                    f"queries ({place.width})",
+                )
+        if not self.output and self.heads * value_size != place.width:
+            yield (
+                "output",
+                f"without W_O the heads' outputs together ({self.heads} × {value_size}) "
+                f"must be as wide as the tokens ({place.width})",
+            )
+        if place.position is not None:
+            yield from self._position_refusals(place.position, query_size)
+
+    def _position_refusals(self, position: PositionSpec, query_size: int) -> Iterator[tuple[str, str]]:
+        if position.rotates and self.score == "additive":
+            yield "score", f"{position.kind} turns queries against keys, which an additive score cannot see"
+        if position.rotates and query_size % 2:
+            yield (
+                "query_size",
+                f"{position.kind} turns pairs of features: the head size ({query_size}) must be even",
+            )
+
+
+register(MultiHead, module="clearhead.attention.multihead:MultiHeadAttention")

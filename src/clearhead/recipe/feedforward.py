@@ -1,0 +1,57 @@
+"""Specs of the point-wise feed-forward net (L0.13): every token on its own."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from clearhead.recipe.registry import Kinded, register
+
+Activation = Literal["relu", "gelu", "gelu-tanh", "silu"]
+
+
+class FeedForwardSpec(Kinded):
+    """The base of every feed-forward net."""
+
+    slot: ClassVar[str] = "feedforward"
+
+    kind: str
+    """Which net: see `clearhead presets --kinds`."""
+    activation: Activation = "relu"
+    """The nonlinearity: ReLU, GELU, GELU's tanh approximation, SiLU (swish)."""
+    bias: bool = True
+    """A bias in each linear map."""
+
+
+class _TwoMaps(FeedForwardSpec):
+    width: Annotated[int, Field(ge=1)] | None = None
+    """Features between the two linear maps, d_ff; without it four times the model's width."""
+
+
+class Standard(_TwoMaps):
+    """act(xW₁ + b₁)W₂ + b₂, as the paper has it."""
+
+    kind: Literal["standard"] = "standard"
+
+
+class Outer(_TwoMaps):
+    """act((xW₁ + b₁)W₂ + b₂), as the notes print it (L0.12): collapses to one linear map."""
+
+    kind: Literal["outer"] = "outer"
+
+
+class Single(FeedForwardSpec):
+    """act(xW + b), one layer (L2.6)."""
+
+    kind: Literal["single"] = "single"
+
+
+class Gated(_TwoMaps):
+    """(act(xW_g) ⊙ xW₁)W₂, the gated linear unit of T5 1.1 and Llama."""
+
+    kind: Literal["gated"] = "gated"
+
+
+register(Standard, module="clearhead.blocks.feedforward:StandardFeedForward")
+register(Outer, module="clearhead.blocks.feedforward:OuterFeedForward")
+register(Single, module="clearhead.blocks.feedforward:SingleFeedForward")
+register(Gated, module="clearhead.blocks.feedforward:GatedFeedForward")

@@ -1,0 +1,262 @@
+"""What a recipe's ``[model]`` can say: the families, their stacks, and what cannot work together.
+
+Settings that several parts share (``layers``, ``width``, ``attention`` …) may be written once under ``[model]``;
+``clearhead.recipe.reading`` spreads them over the parts, so that what stands here is always complete and concrete.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny
+
+from clearhead.recipe.attention import AttentionSpec, Count, MultiHead, Place
+from clearhead.recipe.feedforward import FeedForwardSpec, Standard
+from clearhead.recipe.norm import LayerNorm, NormSpec
+from clearhead.recipe.position import PositionSpec, Sinusoidal
+from clearhead.recipe.registry import Kinded, Spec, register
+
+Rate = Annotated[float, Field(ge=0, lt=1)]
+# TOML has no null, so a special token that does not exist is written "none"
+TokenId = Annotated[
+    Annotated[int, Field(ge=0)] | None,
+    BeforeValidator(lambda value: None if value == "none" else value),
+    PlainSerializer(lambda value: "none" if value is None else value),
+]
+
+
+class Dropout(Spec):
+    """Where activations are dropped while training, and how often."""
+
+    residual: Rate = 0.1
+    """The output of each sublayer, before it is added to its input."""
+    embedding: Rate = 0.1
+    """The sum of token and position embeddings."""
+    attention: Rate = 0.0
+    """The attention weights; anything above 0 forces the slow, explicit computation on a CPU."""
+    activation: Rate = 0.0
+    """Between the two maps of the feed-forward net."""
+
+
+class Stack(Spec):
+    """A stack of equal layers: the encoder, or the decoder."""
+
+    width: Count = 256
+    """Features of a token, d."""
+    layers: Count = 3
+    """Number of layers."""
+    attention: SerializeAsAny[AttentionSpec] = MultiHead()
+    """Self-attention."""
+    position: SerializeAsAny[PositionSpec] = Sinusoidal()
+    """How the stack knows the order of its tokens."""
+    feedforward: SerializeAsAny[FeedForwardSpec] = Standard()
+    """The point-wise net of each layer."""
+    norm: SerializeAsAny[NormSpec] = LayerNorm()
+    """Normalisation around each sublayer."""
+    residual: bool = True
+    """x + f(x) around each sublayer (L2.7); without it deep stacks hardly train (L1.8)."""
+    dropout: Dropout = Dropout()
+    """Where activations are dropped while training."""
+
+
+class Cross(Spec):
+    """The decoder's attention over the encoder's output."""
+
+    attention: SerializeAsAny[AttentionSpec] = MultiHead()
+    """Which attention."""
+
+
+class Embedding(Spec):
+    """From token ids to vectors, and back."""
+
+    scale: Literal["none", "sqrt"] = "none"
+    """Multiply token embeddings by √d before positions are added (the paper, Marian)."""
+    norm: bool = False
+    """Normalise the sum of the embeddings (BERT, BART)."""
+    segments: Annotated[int, Field(ge=0)] = 0
+    """Number of segment (token type) embeddings: BERT has 2."""
+    tie: Literal["none", "output", "inputs", "all"] = "none"
+    """Share a matrix between target embedding and output, source and target embedding, or all three."""
+    output_bias: bool = False
+    """A bias on the logits (Marian, BART)."""
+    output_scale: Literal["none", "rsqrt"] = "none"
+    """Multiply the decoder's output by 1/√d before the logits (T5)."""
+
+
+class Init(Spec):
+    """How weights start."""
+
+    kind: Literal["xavier", "normal"] = "xavier"
+    """Glorot-uniform linear maps, or N(0, std²); biases start at 0, gains at 1."""
+    std: Annotated[float, Field(gt=0)] = 0.02
+    """Standard deviation of `normal`, for linear maps and embeddings."""
+    residual: Literal["plain", "depth"] = "plain"
+    """`depth`: maps that write to the residual stream are divided by √(number of sublayers), as GPT-2 does."""
+
+
+class Vocabulary(Spec):
+    """Sizes of the vocabularies and the ids of the special tokens: recorded, never assumed."""
+
+    source: Count = 32_000
+    """Number of source tokens."""
+    target: Count = 32_000
+    """Number of target tokens."""
+    pad: TokenId = 0
+    """Fills up shorter lines of a batch; ignored everywhere."""
+    bos: TokenId = 1
+    """Begins a sequence."""
+    eos: TokenId = 2
+    """Ends a sequence."""
+    unk: TokenId = 3
+    """Stands for what the tokenizer does not know."""
+    start: TokenId = None
+    """The decoder's first input; without it `bos` (Marian: pad, BART: eos)."""
+
+    @property
+    def first(self) -> int | None:
+        """The token that decoding starts from."""
+        return self.bos if self.start is None else self.start
+
+    def refusals(self, sides: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        """Special ids must lie inside every vocabulary that the family uses."""
+        size = min(getattr(self, side) for side in sides)
+        for name in ("pad", "bos", "eos", "unk", "start"):
+            if (value := getattr(self, name)) is not None and value >= size:
+                yield f"vocabulary.{name}", f"id {value} is outside the vocabulary of {size} tokens"
+
+
+class ModelSpec(Kinded):
+    """The base of every family."""
+
+    slot: ClassVar[str] = "family"
+    tag: ClassVar[str] = "family"
+    sides: ClassVar[tuple[str, ...]]
+    """The vocabularies that the family uses."""
+
+    family: str
+    """Which family: see `clearhead presets --kinds`."""
+    vocabulary: Vocabulary = Vocabulary()
+    """Sizes and special ids."""
+    embedding: Embedding = Embedding()
+    """From ids to vectors and back."""
+    init: Init = Init()
+    """How weights start."""
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """Yield (setting, reason) for what cannot work together; settings are relative to ``[model]``."""
+        yield from self.vocabulary.refusals(self.sides)
+
+
+def _stack_refusals(part: Literal["encoder", "decoder"], stack: Stack) -> Iterator[tuple[str, str]]:
+    causal = part == "decoder"
+    inside = stack.position if stack.position.enters == "attention" else None
+    place = Place(part=part, width=stack.width, memory_width=stack.width, causal=causal, position=inside)
+    for setting, reason in stack.attention.refusals(place):
+        yield f"{part}.attention.{setting}", reason
+    if causal and stack.norm.mixes_positions:
+        yield (
+            f"{part}.norm.axis",
+            "statistics over the sequence would show a decoder the future: use axis = token",
+        )
+    if isinstance(stack.position, Sinusoidal) and stack.width % 2:
+        yield f"{part}.width", f"sinusoidal positions need an even width, not {stack.width}"
+
+
+class Seq2Seq(ModelSpec):
+    """Encoder and decoder: a sequence in, a sequence out (L1.4)."""
+
+    sides: ClassVar[tuple[str, ...]] = ("source", "target")
+    family: Literal["seq2seq"] = "seq2seq"
+    encoder: Stack = Stack()
+    """Reads the source."""
+    decoder: Stack = Stack()
+    """Writes the target, token by token."""
+    cross: Cross = Cross()
+    """How the decoder looks at the encoder."""
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """Both stacks, the cross-attention between them, and what tying asks for."""
+        yield from super().refusals()
+        yield from _stack_refusals("encoder", self.encoder)
+        yield from _stack_refusals("decoder", self.decoder)
+        place = Place(
+            part="cross",
+            width=self.decoder.width,
+            memory_width=self.encoder.width,
+            causal=False,
+            position=None,
+        )
+        for setting, reason in self.cross.attention.refusals(place):
+            yield f"cross.attention.{setting}", reason
+        if self.embedding.tie in ("inputs", "all"):
+            if self.vocabulary.source != self.vocabulary.target:
+                yield (
+                    "embedding.tie",
+                    f"one matrix for source and target needs one vocabulary, not {self.vocabulary.source} "
+                    f"and {self.vocabulary.target} tokens",
+                )
+            if self.encoder.width != self.decoder.width:
+                yield (
+                    "embedding.tie",
+                    f"one matrix for source and target needs one width, not {self.encoder.width} "
+                    f"and {self.decoder.width}",
+                )
+
+
+class LanguageModel(ModelSpec):
+    """A decoder alone: continues a sequence."""
+
+    sides: ClassVar[tuple[str, ...]] = ("target",)
+    family: Literal["lm"] = "lm"
+    decoder: Stack = Stack()
+    """Continues the sequence."""
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """One causal stack, and tying that needs no source."""
+        yield from super().refusals()
+        yield from _stack_refusals("decoder", self.decoder)
+        if self.embedding.tie in ("inputs", "all"):
+            yield "embedding.tie", "a language model has no source embedding: use tie = output"
+
+
+class Encoder(ModelSpec):
+    """An encoder alone: a vector for every token, and with a pooler one for the sequence."""
+
+    sides: ClassVar[tuple[str, ...]] = ("source",)
+    family: Literal["encoder"] = "encoder"
+    encoder: Stack = Stack()
+    """Reads the sequence."""
+    pooler: bool = False
+    """tanh(W x₀ + b) of the first token (BERT)."""
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """One stack that sees everything, and no output matrix to tie."""
+        yield from super().refusals()
+        yield from _stack_refusals("encoder", self.encoder)
+        for setting, default in (("tie", "none"), ("output_bias", False), ("output_scale", "none")):
+            if getattr(self.embedding, setting) != default:
+                yield f"embedding.{setting}", "an encoder predicts no tokens: there is no output matrix"
+
+
+class Classifier(Encoder):
+    """An encoder with a classification head."""
+
+    family: Literal["classifier"] = "classifier"  # type: ignore[assignment]
+    classes: Annotated[int, Field(ge=2)] = 2
+    """Number of classes."""
+    pooling: Literal["first", "mean"] = "mean"
+    """What the head sees: the first token, or the mean of all tokens that are there."""
+    head_dropout: Rate = 0.0
+    """How often features are dropped before the head."""
+
+
+register(Seq2Seq, module="clearhead.models.seq2seq:Seq2Seq")
+register(LanguageModel, module="clearhead.models.lm:LanguageModel")
+register(Encoder, module="clearhead.models.encoder:EncoderModel")
+register(Classifier, module="clearhead.models.encoder:ClassifierModel")
+
+
+class Recipe(Spec):
+    """One model, described completely."""
+
+    model: SerializeAsAny[ModelSpec] = Seq2Seq()
+    """What to build."""

@@ -1,0 +1,59 @@
+"""Specs of normalisation: what is normalised, and where it stands around a sublayer."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from clearhead.recipe.registry import Kinded, register
+
+
+class NormSpec(Kinded):
+    """The base of every normalisation."""
+
+    slot: ClassVar[str] = "norm"
+
+    kind: str
+    """Which normalisation: see `clearhead presets --kinds`."""
+    place: Literal["pre", "post"] = "pre"
+    """x + f(norm(x)), or norm(x + f(x)) as in the notes (L0.11)."""
+    final: bool | None = None
+    """One more norm after the last layer; without it: yes for pre, no for post."""
+    eps: Annotated[float, Field(ge=0)] = 1e-5
+    """Keeps the division away from zero."""
+    affine: bool = True
+    """Learned scale (and shift, for layernorm) after normalising."""
+
+    @property
+    def has_final(self) -> bool:
+        """Whether the stack ends with a norm of its own."""
+        return self.place == "pre" if self.final is None else self.final
+
+    @property
+    def mixes_positions(self) -> bool:
+        """Whether a token's result depends on other tokens: then it cannot stand in a causal stack."""
+        return False
+
+
+class LayerNorm(NormSpec):
+    """(x − μ)/σ, per token (L0.10, L2.8)."""
+
+    kind: Literal["layernorm"] = "layernorm"
+    eps_place: Literal["inside", "outside"] = "inside"
+    """√(σ² + ε), or σ + ε as in the notes (L2.8)."""
+    axis: Literal["token", "sequence"] = "token"
+    """Statistics over a token's features, or per feature over the tokens of the sequence (L0.10)."""
+
+    @property
+    def mixes_positions(self) -> bool:
+        """True for statistics over the sequence."""
+        return self.axis == "sequence"
+
+
+class RmsNorm(NormSpec):
+    """x / √(mean(x²) + ε): no mean, no shift (T5, Llama)."""
+
+    kind: Literal["rmsnorm"] = "rmsnorm"
+
+
+register(LayerNorm, module="clearhead.blocks.norm:LayerNorm")
+register(RmsNorm, module="clearhead.blocks.norm:RmsNorm")

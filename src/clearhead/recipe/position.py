@@ -1,0 +1,79 @@
+"""Specs of positions: how a model learns where a token stands."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from clearhead.recipe.registry import Kinded, register
+
+
+class PositionSpec(Kinded):
+    """The base of every position scheme."""
+
+    slot: ClassVar[str] = "position"
+    enters: ClassVar[Literal["embedding", "attention"]]
+    """Added to the token embeddings once, or acting inside every self-attention of the stack."""
+    rotates: ClassVar[bool] = False
+    """Turns queries and keys, so that it needs a dot product and an even head size."""
+
+    kind: str
+    """Which scheme: see `clearhead presets --kinds`."""
+
+
+class NoPosition(PositionSpec):
+    """No order at all: the model sees a set (L1.10)."""
+
+    enters: ClassVar[Literal["embedding", "attention"]] = "embedding"
+    kind: Literal["none"] = "none"
+
+
+class Sinusoidal(PositionSpec):
+    """Sines and cosines of geometric wavelengths (L2.10); any length."""
+
+    enters: ClassVar[Literal["embedding", "attention"]] = "embedding"
+    kind: Literal["sinusoidal"] = "sinusoidal"
+    layout: Literal["interleaved", "halves", "tensor2tensor"] = "interleaved"
+    """sin, cos in turn (the paper); all sines, then all cosines (MarianMT); the same with i/(d/2−1)."""
+    base: Annotated[float, Field(gt=1)] = 10_000.0
+    """The longest wavelength, over 2π."""
+
+
+class Learned(PositionSpec):
+    """One learned vector per position; a sequence longer than the table is an error."""
+
+    enters: ClassVar[Literal["embedding", "attention"]] = "embedding"
+    kind: Literal["learned"] = "learned"
+    size: Annotated[int, Field(ge=1)] = 512
+    """How many positions the table holds."""
+    offset: Annotated[int, Field(ge=0)] = 0
+    """Rows before the first position: BART has 2, RoBERTa pad + 1."""
+
+
+class T5Buckets(PositionSpec):
+    """A learned bias per head and bucket of distances, shared by all layers of a stack; any length."""
+
+    enters: ClassVar[Literal["embedding", "attention"]] = "attention"
+    kind: Literal["t5"] = "t5"
+    buckets: Annotated[int, Field(ge=4, multiple_of=2)] = 32
+    """How many buckets; half of them for each direction where both are seen."""
+    max_distance: Annotated[int, Field(ge=2)] = 128
+    """From this distance on all tokens share a bucket."""
+
+
+class Rotary(PositionSpec):
+    """RoPE: queries and keys are turned by an angle that grows with the position; any length."""
+
+    enters: ClassVar[Literal["embedding", "attention"]] = "attention"
+    rotates: ClassVar[bool] = True
+    kind: Literal["rope"] = "rope"
+    layout: Literal["halves", "interleaved"] = "halves"
+    """Which features form a pair: i and i + d/2 (Llama), or 2i and 2i + 1 (GPT-J)."""
+    base: Annotated[float, Field(gt=1)] = 10_000.0
+    """The longest wavelength, over 2π."""
+
+
+register(NoPosition, module="clearhead.positions.absolute:NoPosition")
+register(Sinusoidal, module="clearhead.positions.absolute:SinusoidalPosition")
+register(Learned, module="clearhead.positions.absolute:LearnedPosition")
+register(T5Buckets, module="clearhead.positions.relative:BucketBias")
+register(Rotary, module="clearhead.positions.relative:RotaryPosition")

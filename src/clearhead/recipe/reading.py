@@ -1,0 +1,280 @@
+"""From settings to a validated recipe: spread, merge, construct, refuse; all problems at once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from clearhead.errors import Problem, RecipeError, did_you_mean
+from clearhead.recipe.model import ModelSpec, Recipe, Seq2Seq, Stack
+from clearhead.recipe.registry import Kinded, Spec, kinds
+from clearhead.recipe.sources import (
+    Given,
+    Key,
+    Settings,
+    preset_names,
+    settings_of_file,
+    settings_of_mapping,
+    settings_of_overrides,
+    settings_of_preset,
+)
+
+Tree = dict[str, "Tree | Given"]
+S = TypeVar("S", bound=Spec)
+SHARED = {"heads", *Stack.model_fields}
+"""What may be written once under ``[model]`` for all parts that have it."""
+
+
+def read_recipe(source: str | Path | None = None, *overrides: str) -> Recipe:
+    """Read a recipe from a preset's name or a TOML file, changed by ``section.key=value`` overrides.
+
+    The command line wins over the file, the file over the preset that it names with ``preset = "…"``.
+    Everything that is wrong is reported in one ``RecipeError``.
+    """
+    levels = [] if source is None else _levels(source)
+    return _resolve([*levels, settings_of_overrides(overrides)])
+
+
+def recipe_from(table: Mapping[str, Any], name: str = "recipe") -> Recipe:
+    """A recipe from a nested mapping, such as the JSON inside a model file; ``name`` appears in errors."""
+    return _resolve([settings_of_mapping(table, name)])
+
+
+def _levels(source: str | Path) -> list[Settings]:
+    """The settings behind a name, lowest first: a preset, or a file and the preset that it builds on."""
+    path = Path(source)
+    if not path.is_file():
+        names = preset_names()
+        if source in names:
+            return [settings_of_preset(str(source))]
+        near = did_you_mean(str(source), names)
+        raise RecipeError([Problem("", str(source), f"no such file or preset{near} (presets: {', '.join(names)})")])
+    settings = settings_of_file(path)
+    given = settings.pop(("preset",), None)
+    if given is None:
+        return [settings]
+    return [settings_of_preset(str(given.value), given.where, given.key), settings]
+
+
+def _resolve(levels: Sequence[Settings]) -> Recipe:
+    family = _family(levels)
+    merged: Settings = {}
+    for level in levels:
+        merged = _merge(merged, _spread(level, family))
+    reader = _Reader(merged)
+    recipe = reader.construct(Recipe, _nest(merged), ())
+    if recipe is not None and not reader.problems:
+        reader.refuse(recipe)
+    if reader.problems or recipe is None:
+        raise RecipeError(list(dict.fromkeys(reader.problems)))
+    return recipe
+
+
+def _family(levels: Sequence[Settings]) -> type[ModelSpec]:
+    """The family that the highest level names; an unknown one is reported later, with its place."""
+    for level in reversed(levels):
+        if given := level.get(("model", "family")):
+            kind = kinds("family").get(str(given.value))
+            if kind is not None and issubclass(kind.spec, ModelSpec):
+                return kind.spec
+    return Seq2Seq
+
+
+# ---- spreading: model.layers = 4 stands for model.encoder.layers = 4 and model.decoder.layers = 4 ----
+
+
+def _spread(settings: Settings, family: type[ModelSpec]) -> Settings:
+    """Write shared settings of ``[model]`` into every part of the family; what a part says itself wins."""
+    parts = {name: spec for name in family.model_fields if (spec := _spec_type(family.model_fields[name]))}
+    parts = {name: spec for name, spec in parts.items() if "attention" in spec.model_fields}
+    result: Settings = {}
+    own: Settings = {}
+    for key, given in settings.items():
+        if len(key) >= 2 and key[0] == "model" and key[1] in SHARED:
+            for part, spec in parts.items():
+                if key[1] in spec.model_fields or key[1] == "heads":
+                    result[_heads(("model", part, *key[1:]))] = given
+        elif len(key) >= 3 and key[0] == "model" and key[1] in parts:
+            own[_heads(key)] = given
+        else:
+            own[key] = given
+    return _merge(result, own)
+
+
+def _heads(key: Key) -> Key:
+    """``model.encoder.heads`` is short for ``model.encoder.attention.heads``."""
+    return (*key[:2], "attention", "heads") if len(key) == 3 and key[2] == "heads" else key
+
+
+# ---- merging: the higher level wins; a new kind keeps the settings that it knows ----
+
+
+def _merge(lower: Settings, upper: Settings) -> Settings:
+    kept = dict(lower)
+    for key, given in upper.items():
+        if key[-1] == "kind" or key == ("model", "family"):
+            kept = _switch(kept, key, given)
+        # a value replaces a whole table, and a table replaces a value
+        prefixes = {key[:size] for size in range(1, len(key))}
+        kept = {k: v for k, v in kept.items() if k[: len(key)] != key and k not in prefixes}
+    return kept | upper
+
+
+def _switch(settings: Settings, key: Key, given: Given) -> Settings:
+    """Drop what belonged to another kind: its settings mean nothing to the new one."""
+    old = settings.get(key)
+    slot = "family" if key[-1] == "family" else key[-2]
+    known = kinds(slot) if slot in ("attention", "position", "feedforward", "norm", "family") else {}
+    if (old is None or old.value == given.value) and slot != "family":
+        return settings
+    if given.value not in known:
+        return settings
+    fields = known[given.value].spec.model_fields
+    table = key[:-1]
+    return {
+        k: v for k, v in settings.items() if k[: len(table)] != table or len(k) == len(table) or k[len(table)] in fields
+    }
+
+
+def _nest(settings: Settings) -> Tree:
+    tree: Tree = {}
+    for key, given in settings.items():
+        node = tree
+        for name in key[:-1]:
+            child = node.setdefault(name, {})
+            assert isinstance(child, dict)  # _merge has removed values that stand where a table stands
+            node = child
+        node[key[-1]] = given
+    return tree
+
+
+# ---- constructing: tables become specs, and every problem is noted with its origin ----
+
+
+class _Reader:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.problems: list[Problem] = []
+
+    def construct(self, spec: type[S], tree: Tree, path: Key) -> S | None:
+        """Build a spec from its table; note every problem, and return None if this very table is unusable."""
+        values: dict[str, Any] = {}
+        for name, node in tree.items():
+            field = spec.model_fields.get(name)
+            if field is None:
+                self._unknown(spec, (*path, name), node)
+            elif (inner := _spec_type(field)) is None:
+                values[name] = node.value if isinstance(node, Given) else _plain(node)
+            elif isinstance(node, Given) and node.value != {}:
+                self._note((*path, name), f"must be a table of settings ({', '.join(inner.model_fields)})", node)
+            else:
+                table = {} if isinstance(node, Given) else node
+                child = self.construct(kind, table, (*path, name)) if (kind := self._kind(field, table, path)) else None
+                if child is not None:
+                    values[name] = child
+        try:
+            return spec.model_validate(values)
+        except ValidationError as error:
+            for name, message in _messages(error, spec):
+                self._note((*path, name), message)
+            return None
+
+    def _kind(self, field: FieldInfo, table: Tree, path: Key) -> type[Spec] | None:
+        """The spec that a table asks for: the field's own, or the kind that the table names."""
+        base = _spec_type(field)
+        if base is None or not issubclass(base, Kinded):
+            return base
+        if base.tag not in table:
+            return type(field.default)
+        given, known = table[base.tag], kinds(base.slot)
+        if isinstance(given, Given) and isinstance(given.value, str) and given.value in known:
+            return known[given.value].spec
+        word = given.value if isinstance(given, Given) else "a table"
+        near = did_you_mean(str(word), list(known))
+        message = f"no such {base.slot}{near} (there are: {', '.join(known)})"
+        self._note(path, message, given if isinstance(given, Given) else _first(given))
+        return None
+
+    def _unknown(self, spec: type[Spec], key: Key, node: "Tree | Given") -> None:
+        known = list(spec.model_fields)
+        if issubclass(spec, ModelSpec):
+            known += sorted(SHARED)
+        near = did_you_mean(key[-1], known)
+        message = f"no such setting{near} ({'there are' if len(known) > 1 else 'there is'}: {', '.join(known)})"
+        self._note(key, message, node if isinstance(node, Given) else _first(node), show_value=False)
+
+    def refuse(self, recipe: Recipe) -> None:
+        """Note what cannot work together, at the setting that the user wrote, if it was written at all."""
+        for setting, reason in recipe.model.refusals():
+            self._note(("model", *setting.split(".")), reason)
+
+    def _note(self, key: Key, message: str, given: Given | None = None, show_value: bool = True) -> None:
+        given = given or self.settings.get(key)
+        if given is None:  # refused for a default: name the setting
+            self.problems.append(Problem("", ".".join(key), message))
+            return
+        name = f"{given.key} = {_shown(given.value)}" if show_value else given.key
+        self.problems.append(Problem(given.where, name, message))
+
+
+def _spec_type(field: FieldInfo) -> type[Spec] | None:
+    """The spec that a field takes, or None for a plain value."""
+    annotation = field.annotation
+    return annotation if isinstance(annotation, type) and issubclass(annotation, Spec) else None
+
+
+def _first(tree: Tree) -> Given:
+    node: Tree | Given = tree
+    while isinstance(node, dict):
+        node = next(iter(node.values()))
+    return node
+
+
+def _plain(tree: Tree) -> dict[str, Any]:
+    return {name: node.value if isinstance(node, Given) else _plain(node) for name, node in tree.items()}
+
+
+def _shown(value: Any) -> str:
+    text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _messages(error: ValidationError, spec: type[Spec]) -> Iterator[tuple[str, str]]:
+    """One line per wrong field: what it must be, in the words of the recipe."""
+    for field in dict.fromkeys(str(item["loc"][0]) for item in error.errors() if item["loc"]):
+        yield field, f"must be {_allowed(spec, field)}"
+
+
+def _allowed(spec: type[Spec], field: str) -> str:
+    """What a field takes, from its JSON schema: ``a whole number ≥ 1``, ``pre or post`` …"""
+    info = spec.model_fields[field]
+    schema = TypeAdapter[Any](info.annotation or Any).json_schema()
+    for rule in info.metadata:  # bounds that stand on the field itself
+        schema |= {name: getattr(rule, name) for name in ("ge", "gt", "lt", "multiple_of") if hasattr(rule, name)}
+    return " or ".join(dict.fromkeys(_describe(schema)))
+
+
+_TYPES = {"integer": "a whole number", "number": "a number", "boolean": "true or false", "string": "a text"}
+_BOUNDS = {
+    "minimum": "≥ {}",
+    "ge": "≥ {}",
+    "exclusiveMinimum": "> {}",
+    "gt": "> {}",
+    "exclusiveMaximum": "< {}",
+    "lt": "< {}",
+    "multipleOf": "a multiple of {}",
+    "multiple_of": "a multiple of {}",
+}
+
+
+def _describe(schema: Mapping[str, Any]) -> Iterator[str]:
+    for option in schema.get("anyOf", [schema]):
+        if "enum" in option:
+            yield from option["enum"]
+        elif "const" in option:
+            yield str(option["const"])
+        elif option.get("type") in _TYPES:
+            rules = [text.format(option[name]) for name, text in _BOUNDS.items() if name in option]
+            yield " ".join([_TYPES[option["type"]], " and ".join(rules)]).strip()

@@ -1,0 +1,81 @@
+"""The open registry of kinds: what a recipe may name, and where its module is.
+
+A *slot* is a place in a recipe that takes one of several kinds (attention, position, feedforward, norm, and
+the family of the whole model). A *kind* is a spec, pure data that can refuse what cannot work, and the module
+that does the work, named by a string so that reading a recipe never imports torch.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Spec(BaseModel):
+    """A table of a recipe: frozen, strict, and without unknown keys."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
+
+
+class Kinded(Spec):
+    """A table whose ``tag`` field (``kind``, or ``family``) says which spec it is."""
+
+    slot: ClassVar[str]
+    tag: ClassVar[str] = "kind"
+
+    @classmethod
+    def name(cls) -> str:
+        """The word that a recipe uses for this kind."""
+        return str(cls.model_fields[cls.tag].default)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One entry of the registry."""
+
+    spec: type[Kinded]
+    module: str | type
+    """The class that does the work, or ``"package.module:Class"``; it has a classmethod ``from_spec``."""
+
+    def load(self) -> Any:
+        """The class that does the work; imports its module, and with it torch, only now."""
+        if isinstance(self.module, type):
+            return self.module
+        package, _, name = self.module.partition(":")
+        return getattr(import_module(package), name)
+
+
+_kinds: dict[str, dict[str, Kind]] = {}
+
+
+def register(spec: type[Kinded], *, module: str | type) -> None:
+    """Add a kind: from then on recipes can name it, and models are built with it.
+
+    ``spec`` is a frozen pydantic model derived from the base of its slot (``AttentionSpec``, ``PositionSpec``,
+    ``FeedForwardSpec``, ``NormSpec``); ``module`` is the class that does the work, or ``"package.module:Class"``.
+    A name that is taken cannot be taken again, so that no package silently changes another's recipes.
+    """
+    slot = _kinds.setdefault(spec.slot, {})
+    name = spec.name()
+    if name in slot and slot[name].spec is not spec:
+        raise ValueError(f"{spec.slot} {name!r} is registered already, by {slot[name].spec.__module__}")
+    slot[name] = Kind(spec, module)
+
+
+def kinds(slot: str) -> dict[str, Kind]:
+    """The kinds of one slot by name, in the order of their registration."""
+    return dict(_kinds[slot])
+
+
+def slots() -> Iterator[str]:
+    """The slots that have kinds."""
+    return iter(_kinds)
+
+
+def module_of(spec: Kinded) -> Any:
+    """The class that builds this spec; it has ``from_spec``."""
+    return _kinds[spec.slot][spec.name()].load()

@@ -1,0 +1,144 @@
+"""Where settings come from: presets, TOML files, the command line; each value remembers its origin.
+
+A source becomes a flat table, ``("model", "encoder", "layers") → Given(4, "model.layers", "recipe.toml, line 7")``,
+which makes merging, spreading and error messages simple.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from clearhead.errors import Problem, RecipeError, did_you_mean
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value and where the user wrote it."""
+
+    value: Any
+    key: str
+    """As written, such as ``model.layers``."""
+    where: str
+    """``recipe.toml, line 7``, ``command line``, ``preset tiny``."""
+
+
+Settings = dict[Key, Given]
+
+
+def preset_names() -> list[str]:
+    """The presets that come with clearhead."""
+    return sorted(path.name.removesuffix(".toml") for path in _presets().iterdir() if path.name.endswith(".toml"))
+
+
+def preset_text(name: str, where: str = "", key: str = "") -> str:
+    """A preset as it stands in the package, a commented recipe; an unknown name shows the nearest one.
+
+    ``where`` and ``key`` say who asked for it, in that error.
+    """
+    names = preset_names()
+    if name not in names:
+        raise RecipeError([Problem(where, key, f"no preset {name!r}{did_you_mean(name, names)} ({', '.join(names)})")])
+    text: str = (_presets() / f"{name}.toml").read_text(encoding="utf-8")
+    return text
+
+
+def _presets() -> Any:
+    return files("clearhead.recipe") / "presets"
+
+
+def settings_of_preset(name: str, where: str = "", key: str = "") -> Settings:
+    """The settings of a preset."""
+    return settings_of_text(preset_text(name, where, key), f"preset {name}")
+
+
+def settings_of_file(path: Path) -> Settings:
+    """The settings of a TOML file."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RecipeError([Problem(str(path), "", f"is not UTF-8 (byte {error.start})")]) from None
+    except OSError as error:
+        raise RecipeError([Problem(str(path), "", f"cannot be read: {error.strerror}")]) from None
+    return settings_of_text(text, str(path))
+
+
+def settings_of_text(text: str, name: str) -> Settings:
+    """The settings of TOML text; ``name`` says whose it is in error messages."""
+    try:
+        table = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise RecipeError([Problem(name, "", f"is not valid TOML: {error}")]) from None
+    lines = _line_numbers(text)
+
+    def where(key: Key) -> str:
+        known = next((lines[key[:size]] for size in range(len(key), 0, -1) if key[:size] in lines), None)
+        return name if known is None else f"{name}, line {known}"
+
+    return {key: Given(value, ".".join(key), where(key)) for key, value in _flatten(table)}
+
+
+def settings_of_mapping(table: Mapping[str, Any], name: str) -> Settings:
+    """The settings of a nested mapping, such as the recipe inside a model file."""
+    return {key: Given(value, ".".join(key), name) for key, value in _flatten(table)}
+
+
+def settings_of_overrides(overrides: Sequence[str]) -> Settings:
+    """``section.key=value`` arguments; a value is TOML, or else taken as a bare word."""
+    settings: Settings = {}
+    problems = []
+    for text in overrides:
+        name, equals, value = text.partition("=")
+        key = tuple(part.strip() for part in name.split("."))
+        if not equals or len(key) < 2 or not all(key):
+            problems.append(Problem("command line", text, "an override reads section.key=value"))
+            continue
+        given = Given(_toml_value(value.strip()), ".".join(key), "command line")
+        for inner, leaf in _flatten({"": given.value}):
+            settings[key + inner[1:]] = replace(given, value=leaf, key=".".join(key + inner[1:]))
+    if problems:
+        raise RecipeError(problems)
+    return settings
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
+    # a line break inside the argument could smuggle in further keys
+    return table["value"] if len(table) == 1 else text
+
+
+def _flatten(table: Mapping[str, Any], prefix: Key = ()) -> Iterator[tuple[Key, Any]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flatten(value, (*prefix, name))
+        else:
+            yield (*prefix, name), value
+
+
+_HEADER = re.compile(r"^\s*\[\s*([^\[\]]+?)\s*\]")
+_ASSIGNMENT = re.compile(r"^\s*([A-Za-z0-9_\-.\"' ]+?)\s*=")
+
+
+def _line_numbers(text: str) -> dict[Key, int]:
+    """The line of every table header and assignment. Only for messages: tomllib has read the file properly."""
+    lines: dict[Key, int] = {}
+    section: Key = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            section = _parts(header[1])
+            lines[section] = number
+        elif assignment := _ASSIGNMENT.match(line):
+            lines[section + _parts(assignment[1])] = number
+    return lines
+
+
+def _parts(dotted: str) -> Key:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))

@@ -1,0 +1,32 @@
+"""What all tests share: no network, one thread, a fixed seed, and the parity table at the end of a run."""
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(20)
+
+
+PARITY = "parity"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what every imported reference was compared on, and how far off it was."""
+    rows = [
+        value
+        for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+        for name, value in report.user_properties
+        if name == PARITY
+    ]
+    if rows:
+        terminalreporter.section("parity with independent references (fp32, every layer, max|Δ| < 1e-5)")
+        for row in sorted(str(row) for row in rows):
+            terminalreporter.write_line(row)

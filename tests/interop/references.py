@@ -1,0 +1,122 @@
+"""Tiny random models of transformers with odd sizes, saved as folders: the independent references."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+PAD = 49
+SIZES: dict[str, Any] = {
+    "d_model": 48,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 3,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 40,
+    "decoder_ffn_dim": 56,
+}
+ENCODER_SIZES: dict[str, Any] = {
+    "hidden_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 3,
+    "intermediate_size": 40,
+    "vocab_size": 50,
+    "max_position_embeddings": 40,
+}
+
+
+def marian(**settings: Any) -> Any:
+    tokens = {"pad_token_id": PAD, "eos_token_id": 0, "decoder_start_token_id": PAD, "forced_eos_token_id": None}
+    config = transformers.MarianConfig(
+        **({"vocab_size": 50, "max_position_embeddings": 64} | tokens | SIZES | settings)
+    )
+    return transformers.MarianMTModel(config)
+
+
+def bart(**settings: Any) -> Any:
+    config = transformers.BartConfig(
+        **({"vocab_size": 50, "max_position_embeddings": 64, "forced_eos_token_id": None} | SIZES | settings)
+    )
+    return transformers.BartForConditionalGeneration(config)
+
+
+def mbart(**settings: Any) -> Any:
+    config = transformers.MBartConfig(
+        **(
+            {"vocab_size": 50, "max_position_embeddings": 64, "forced_eos_token_id": None, "decoder_start_token_id": 2}
+            | SIZES
+            | settings
+        )
+    )
+    return transformers.MBartForConditionalGeneration(config)
+
+
+def t5(**settings: Any) -> Any:
+    sizes = {"vocab_size": 50, "d_model": 48, "d_kv": 10, "d_ff": 40, "num_heads": 3}
+    depth = {
+        "num_layers": 2,
+        "num_decoder_layers": 3,
+        "decoder_start_token_id": 0,
+        "relative_attention_max_distance": 20,
+    }
+    return transformers.T5ForConditionalGeneration(transformers.T5Config(**(sizes | depth | settings)))
+
+
+def bert(**settings: Any) -> Any:
+    return transformers.BertModel(transformers.BertConfig(**(ENCODER_SIZES | settings)))
+
+
+def bert_classifier(**settings: Any) -> Any:
+    config = transformers.BertConfig(**(ENCODER_SIZES | {"num_labels": 5} | settings))
+    return transformers.BertForSequenceClassification(config)
+
+
+def roberta(**settings: Any) -> Any:
+    return transformers.RobertaModel(transformers.RobertaConfig(**(ENCODER_SIZES | settings)))
+
+
+def roberta_classifier(**settings: Any) -> Any:
+    config = transformers.RobertaConfig(**(ENCODER_SIZES | {"num_labels": 5} | settings))
+    return transformers.RobertaForSequenceClassification(config)
+
+
+def distilbert(**settings: Any) -> Any:
+    sizes = {"dim": 48, "n_layers": 3, "n_heads": 3, "hidden_dim": 40, "vocab_size": 50, "max_position_embeddings": 40}
+    return transformers.DistilBertModel(transformers.DistilBertConfig(**(sizes | settings)))
+
+
+def gpt2(**settings: Any) -> Any:
+    sizes = {"n_embd": 48, "n_layer": 3, "n_head": 3, "n_inner": 40, "vocab_size": 50, "n_positions": 64}
+    config = transformers.GPT2Config(**(sizes | {"bos_token_id": 1, "eos_token_id": 1} | settings))
+    return transformers.GPT2LMHeadModel(config)
+
+
+def randomise(model: Any, seed: int = 3) -> Any:
+    """Draw every weight from N(0, 0.3²), gains around 1: a comparison at 0 or at initialisation proves little.
+
+    A gated net multiplies two such maps, which makes activations of several hundred, beyond what 1e-5 means in
+    float32: there the weights are from N(0, 0.2²).
+    """
+    std = 0.2 if getattr(model.config, "is_gated_act", False) else 0.3
+    model.set_attn_implementation("eager")  # explicit attention, unlike ours
+    generator = torch.Generator().manual_seed(seed)
+    tables = ("embed_positions.weight",) if model.config.model_type == "marian" else ()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(tables) and tables:
+                continue  # computed, not learned
+            parameter.normal_(0, std, generator=generator)
+            if parameter.dim() == 1 and name.endswith("weight"):
+                parameter.add_(1)
+            if name.endswith("Attention.q.weight"):
+                parameter.div_(math.sqrt(model.config.d_kv))  # T5 has its scale in W_Q, not in the score
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.normal_(0, std, generator=generator)
+    return model.eval()
+
+
+def save(model: Any, folder: Path) -> Path:
+    model.save_pretrained(folder)
+    return folder
