@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint types layers pytest format lock clean
+.PHONY: help setup demo test lint types layers pytest docs format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -36,6 +36,9 @@ layers: setup
 
 pytest: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+docs: setup  ## write the pages of docs/ that are made from the code
+	$(BIN)/python -m tools.make_docs
 
 format: setup  ## let ruff put the code into shape
 	$(BIN)/ruff check --fix .

@@ -163,7 +163,7 @@ def test_classifiers_agree(
 
 DECODERS = {
     "GPT-2, as published: tanh-GELU": lambda: references.gpt2(),
-    "GPT-2, ReLU": lambda: references.gpt2(activation_function="relu", n_inner=None),
+    "GPT-2, ReLU": lambda: references.gpt2(activation_function="relu", n_inner=56),
 }
 
 

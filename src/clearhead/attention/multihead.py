@@ -33,7 +33,8 @@ class Weights(nn.Module):
 class MultiHeadAttention(nn.Module):
     """concat(head_1 … head_h) W_O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (L0.7, L1.6).
 
-    Each head is scaled by its own size, √d̃_q (L1.5). Without ``projections`` a head attends with its slice of the
+    Tokens are rows, so q = xW_Qᵀ here is q = W_Q x of the column convention (L2.4). Each head is scaled by its own
+    size, √d̃_q (L1.5). Without ``projections`` a head attends with its slice of the
     tokens themselves (L4.5); without ``output`` the concatenation is the result (L3.1).
     """
 

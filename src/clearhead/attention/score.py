@@ -28,7 +28,7 @@ def divisor(scale: Scale, size: int) -> float:
 
 
 def dot(query: Float[Tensor, "*b n d"], keys: Float[Tensor, "*b m d"]) -> Float[Tensor, "*b n m"]:
-    """q·k for every query and key (L0.2)."""
+    """q·k = Σ_u q[u] k[u] for every query and key, a sum over features (L0.2, L3.2)."""
     return query @ keys.transpose(-1, -2)
 
 

@@ -9,12 +9,13 @@ from pydantic.fields import FieldInfo
 
 from clearhead.errors import Problem, RecipeError, did_you_mean
 from clearhead.recipe.model import ModelSpec, Recipe, Seq2Seq, Stack
-from clearhead.recipe.registry import Kinded, Spec, kinds
+from clearhead.recipe.registry import Kinded, Spec, kinds, slots
 from clearhead.recipe.sources import (
     Given,
     Key,
     Settings,
     preset_names,
+    put,
     settings_of_file,
     settings_of_mapping,
     settings_of_overrides,
@@ -68,7 +69,7 @@ def _resolve(levels: Sequence[Settings]) -> Recipe:
     if recipe is not None and not reader.problems:
         reader.refuse(recipe)
     if reader.problems or recipe is None:
-        raise RecipeError(list(dict.fromkeys(reader.problems)))
+        raise RecipeError(reader.problems)
     return recipe
 
 
@@ -95,11 +96,11 @@ def _spread(settings: Settings, family: type[ModelSpec]) -> Settings:
         if len(key) >= 2 and key[0] == "model" and key[1] in SHARED:
             for part, spec in parts.items():
                 if key[1] in spec.model_fields or key[1] == "heads":
-                    result[_heads(("model", part, *key[1:]))] = given
+                    put(result, _heads(("model", part, *key[1:])), given)
         elif len(key) >= 3 and key[0] == "model" and key[1] in parts:
-            own[_heads(key)] = given
+            put(own, _heads(key), given)
         else:
-            own[key] = given
+            put(own, key, given)
     return _merge(result, own)
 
 
@@ -112,29 +113,30 @@ def _heads(key: Key) -> Key:
 
 
 def _merge(lower: Settings, upper: Settings) -> Settings:
-    kept = dict(lower)
+    merged = dict(lower)
     for key, given in upper.items():
-        if key[-1] == "kind" or key == ("model", "family"):
-            kept = _switch(kept, key, given)
-        # a value replaces a whole table, and a table replaces a value
-        prefixes = {key[:size] for size in range(1, len(key))}
-        kept = {k: v for k, v in kept.items() if k[: len(key)] != key and k not in prefixes}
-    return kept | upper
+        slot = "family" if key == ("model", "family") else "".join(key[-2:-1]) if key[-1] == "kind" else ""
+        if slot in slots():
+            merged = _without_other_kinds(merged, key[:-1], slot, given.value)
+    for key, given in upper.items():
+        put(merged, key, given)
+    return merged
 
 
-def _switch(settings: Settings, key: Key, given: Given) -> Settings:
-    """Drop what belonged to another kind: its settings mean nothing to the new one."""
-    old = settings.get(key)
-    slot = "family" if key[-1] == "family" else key[-2]
-    known = kinds(slot) if slot in ("attention", "position", "feedforward", "norm", "family") else {}
-    if (old is None or old.value == given.value) and slot != "family":
+def _without_other_kinds(settings: Settings, table: Key, slot: str, kind: Any) -> Settings:
+    """Drop from a table what only other kinds know: it means nothing to this one.
+
+    What no kind knows stays, to be reported.
+    """
+    fields = {name: set(entry.spec.model_fields) for name, entry in kinds(slot).items()}
+    if not isinstance(kind, str) or kind not in fields:
         return settings
-    if given.value not in known:
-        return settings
-    fields = known[given.value].spec.model_fields
-    table = key[:-1]
+    foreign = set().union(*fields.values()) - fields[kind]
+    depth = len(table)
     return {
-        k: v for k, v in settings.items() if k[: len(table)] != table or len(k) == len(table) or k[len(table)] in fields
+        key: given
+        for key, given in settings.items()
+        if key[:depth] != table or len(key) <= depth or key[depth] not in foreign
     }
 
 
@@ -144,7 +146,7 @@ def _nest(settings: Settings) -> Tree:
         node = tree
         for name in key[:-1]:
             child = node.setdefault(name, {})
-            assert isinstance(child, dict)  # _merge has removed values that stand where a table stands
+            assert isinstance(child, dict)  # put() removes a value that stands where a table is needed
             node = child
         node[key[-1]] = given
     return tree
@@ -156,7 +158,7 @@ def _nest(settings: Settings) -> Tree:
 class _Reader:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.problems: list[Problem] = []
+        self._found: list[tuple[int, Problem]] = []
 
     def construct(self, spec: type[S], tree: Tree, path: Key) -> S | None:
         """Build a spec from its table; note every problem, and return None if this very table is unusable."""
@@ -164,14 +166,15 @@ class _Reader:
         for name, node in tree.items():
             field = spec.model_fields.get(name)
             if field is None:
-                self._unknown(spec, (*path, name), node)
+                self._unknown(spec, (*path, name))
             elif (inner := _spec_type(field)) is None:
                 values[name] = node.value if isinstance(node, Given) else _plain(node)
             elif isinstance(node, Given) and node.value != {}:
-                self._note((*path, name), f"must be a table of settings ({', '.join(inner.model_fields)})", node)
+                self._note((*path, name), f"must be a table of settings ({', '.join(inner.model_fields)})")
             else:
                 table = {} if isinstance(node, Given) else node
-                child = self.construct(kind, table, (*path, name)) if (kind := self._kind(field, table, path)) else None
+                kind = self._kind(field, table, (*path, name))
+                child = kind and self.construct(kind, table, (*path, name))
                 if child is not None:
                     values[name] = child
         try:
@@ -191,45 +194,45 @@ class _Reader:
         given, known = table[base.tag], kinds(base.slot)
         if isinstance(given, Given) and isinstance(given.value, str) and given.value in known:
             return known[given.value].spec
-        word = given.value if isinstance(given, Given) else "a table"
-        near = did_you_mean(str(word), list(known))
-        message = f"no such {base.slot}{near} (there are: {', '.join(known)})"
-        self._note(path, message, given if isinstance(given, Given) else _first(given))
+        word = str(given.value) if isinstance(given, Given) else ""
+        message = f"no such {base.slot}{did_you_mean(word, list(known))} (there are: {', '.join(known)})"
+        self._note((*path, base.tag), message)
         return None
 
-    def _unknown(self, spec: type[Spec], key: Key, node: "Tree | Given") -> None:
+    def _unknown(self, spec: type[Spec], key: Key) -> None:
         known = list(spec.model_fields)
         if issubclass(spec, ModelSpec):
             known += sorted(SHARED)
         near = did_you_mean(key[-1], known)
-        message = f"no such setting{near} ({'there are' if len(known) > 1 else 'there is'}: {', '.join(known)})"
-        self._note(key, message, node if isinstance(node, Given) else _first(node), show_value=False)
+        are = "there are" if len(known) > 1 else "there is"
+        self._note(key, f"no such setting{near} ({are}: {', '.join(known)})", show_value=False)
 
     def refuse(self, recipe: Recipe) -> None:
         """Note what cannot work together, at the setting that the user wrote, if it was written at all."""
         for setting, reason in recipe.model.refusals():
             self._note(("model", *setting.split(".")), reason)
 
-    def _note(self, key: Key, message: str, given: Given | None = None, show_value: bool = True) -> None:
-        given = given or self.settings.get(key)
-        if given is None:  # refused for a default: name the setting
-            self.problems.append(Problem("", ".".join(key), message))
+    def _note(self, key: Key, message: str, show_value: bool = True) -> None:
+        """Add a problem at the setting that the user wrote, which may be shared or stand inside a table."""
+        found = next((other for other in self.settings if other[: len(key)] == key), None)
+        if found is None:  # a default does not fit: name the setting
+            self._found.append((0, Problem("", ".".join(key), message)))
             return
-        name = f"{given.key} = {_shown(given.value)}" if show_value else given.key
-        self.problems.append(Problem(given.where, name, message))
+        given = self.settings[found]
+        written = ".".join(given.key.split(".")[: len(given.key.split(".")) - (len(found) - len(key))])
+        name = f"{written} = {_shown(given.value)}" if show_value and found == key else written
+        self._found.append((given.line, Problem(given.where, name, message)))
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Every problem once, in the order of the lines that cause them."""
+        return list(dict.fromkeys(problem for _, problem in sorted(self._found, key=lambda item: item[0])))
 
 
 def _spec_type(field: FieldInfo) -> type[Spec] | None:
     """The spec that a field takes, or None for a plain value."""
     annotation = field.annotation
     return annotation if isinstance(annotation, type) and issubclass(annotation, Spec) else None
-
-
-def _first(tree: Tree) -> Given:
-    node: Tree | Given = tree
-    while isinstance(node, dict):
-        node = next(iter(node.values()))
-    return node
 
 
 def _plain(tree: Tree) -> dict[str, Any]:
@@ -244,10 +247,10 @@ def _shown(value: Any) -> str:
 def _messages(error: ValidationError, spec: type[Spec]) -> Iterator[tuple[str, str]]:
     """One line per wrong field: what it must be, in the words of the recipe."""
     for field in dict.fromkeys(str(item["loc"][0]) for item in error.errors() if item["loc"]):
-        yield field, f"must be {_allowed(spec, field)}"
+        yield field, f"must be {describe_field(spec, field)}"
 
 
-def _allowed(spec: type[Spec], field: str) -> str:
+def describe_field(spec: type[Spec], field: str) -> str:
     """What a field takes, from its JSON schema: ``a whole number ≥ 1``, ``pre or post`` …"""
     info = spec.model_fields[field]
     schema = TypeAdapter[Any](info.annotation or Any).json_schema()

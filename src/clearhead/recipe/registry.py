@@ -5,7 +5,6 @@ the family of the whole model). A *kind* is a spec, pure data that can refuse wh
 that does the work, named by a string so that reading a recipe never imports torch.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar
@@ -71,9 +70,9 @@ def kinds(slot: str) -> dict[str, Kind]:
     return dict(_kinds[slot])
 
 
-def slots() -> Iterator[str]:
+def slots() -> tuple[str, ...]:
     """The slots that have kinds."""
-    return iter(_kinds)
+    return tuple(_kinds)
 
 
 def module_of(spec: Kinded) -> Any:

@@ -1,6 +1,6 @@
 """Where settings come from: presets, TOML files, the command line; each value remembers its origin.
 
-A source becomes a flat table, ``("model", "encoder", "layers") → Given(4, "model.layers", "recipe.toml, line 7")``,
+A source becomes a flat table, ``("model", "encoder", "layers") → Given(4, "model.layers", "recipe.toml", 7)``,
 which makes merging, spreading and error messages simple.
 """
 
@@ -24,11 +24,26 @@ class Given:
     value: Any
     key: str
     """As written, such as ``model.layers``."""
-    where: str
-    """``recipe.toml, line 7``, ``command line``, ``preset tiny``."""
+    source: str
+    """``recipe.toml``, ``command line``, ``preset tiny``."""
+    line: int = 0
+    """The line of a file; 0 if there are no lines."""
+
+    @property
+    def where(self) -> str:
+        """Source and line, as an error names them."""
+        return f"{self.source}, line {self.line}" if self.line else self.source
 
 
 Settings = dict[Key, Given]
+
+
+def put(settings: Settings, key: Key, given: Given) -> None:
+    """Set a value; it replaces the table that stood there, and any value that stood where it needs a table."""
+    for other in list(settings):
+        if other != key and (other[: len(key)] == key or key[: len(other)] == other):
+            del settings[other]
+    settings[key] = given
 
 
 def preset_names() -> list[str]:
@@ -76,11 +91,11 @@ def settings_of_text(text: str, name: str) -> Settings:
         raise RecipeError([Problem(name, "", f"is not valid TOML: {error}")]) from None
     lines = _line_numbers(text)
 
-    def where(key: Key) -> str:
-        known = next((lines[key[:size]] for size in range(len(key), 0, -1) if key[:size] in lines), None)
-        return name if known is None else f"{name}, line {known}"
+    def line(key: Key) -> int:
+        """The line of the key itself, or of the inline table that it stands in."""
+        return next((lines[key[:size]] for size in range(len(key), 0, -1) if key[:size] in lines), 0)
 
-    return {key: Given(value, ".".join(key), where(key)) for key, value in _flatten(table)}
+    return {key: Given(value, ".".join(key), name, line(key)) for key, value in _flatten(table)}
 
 
 def settings_of_mapping(table: Mapping[str, Any], name: str) -> Settings:
@@ -100,7 +115,8 @@ def settings_of_overrides(overrides: Sequence[str]) -> Settings:
             continue
         given = Given(_toml_value(value.strip()), ".".join(key), "command line")
         for inner, leaf in _flatten({"": given.value}):
-            settings[key + inner[1:]] = replace(given, value=leaf, key=".".join(key + inner[1:]))
+            full = key + inner[1:]
+            put(settings, full, replace(given, value=leaf, key=".".join(full)))
     if problems:
         raise RecipeError(problems)
     return settings

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from clearhead.errors import UnsupportedModel
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan, Take, pairs
 
@@ -40,7 +41,10 @@ def plan_roberta(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     """RoBERTa: positions start behind pad + 1; its classification head brings a pooler of its own."""
     weights.drop_prefix("roberta.")
     model = _bert(config, vocabulary=50265, pad=1, bos=0, eos=2)
-    offset = int(model["vocabulary"]["pad"]) + 1
+    pad = model["vocabulary"]["pad"]
+    if not isinstance(pad, int):
+        raise UnsupportedModel(f"{config.path}: pad_token_id = null: RoBERTa's positions are counted from it")
+    offset = pad + 1
     rows = config.take("max_position_embeddings", 512)
     model["position"] = {"kind": "learned", "size": rows - offset, "offset": offset}
     left_behind = ("embeddings.position_ids", r"lm_head\..*")

@@ -1,9 +1,11 @@
 """A foreign configuration in which every setting is accounted for."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from clearhead.errors import UnsupportedModel
+
+T = TypeVar("T")
 
 ACTIVATIONS = {
     "relu": "relu",
@@ -65,19 +67,29 @@ class ForeignConfig:
         self._settings = settings
         self._left = set(settings) - _NO_MATHEMATICS
 
-    def take(self, name: str, default: Any) -> Any:
-        """A setting's value, or the default that transformers has for it; null counts as absent."""
+    def take(self, name: str, default: T) -> T:
+        """A setting's value, which must be of its default's type, or else that default of transformers.
+
+        Null counts as absent. A default of None takes the setting out of the account, whatever it says.
+        """
         self._left.discard(name)
         value = self._settings.get(name)
-        return default if value is None else value
+        if value is None or default is None:
+            return default
+        expected = (int, float) if isinstance(default, float) else type(default)
+        if not isinstance(value, expected) or (isinstance(value, bool) and not isinstance(default, bool)):
+            raise UnsupportedModel(f"{self.path}: {name} = {value!r} should be like {default!r}")
+        return cast("T", value)
 
     def token(self, name: str, default: int | None) -> int | str:
         """The id of a special token; a model without it says null, for which recipes have "none"."""
         self._left.discard(name)
         value = self._settings.get(name, default)
-        if isinstance(value, list):
-            raise UnsupportedModel(f"{self.path}: {name} = {value}: several ids are not supported")
-        return "none" if value is None else value
+        if value is None:
+            return "none"
+        if not isinstance(value, int):
+            raise UnsupportedModel(f"{self.path}: {name} = {value}: one id is supported, nothing else")
+        return value
 
     def only(self, name: str, *allowed: Any) -> None:
         """Insist on one of these values, if the setting is there at all."""

@@ -1,0 +1,265 @@
+"""Multi-head attention with free sizes, against einsums and against heads computed one by one."""
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from clearhead.attention import Cache, KeyValues, MultiHeadAttention, Sight
+from clearhead.positions import BucketBias, RotaryPosition
+
+
+def randomise(module: torch.nn.Module) -> Any:
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_(0, 0.3)
+    return module.eval()
+
+
+def heads_one_by_one(module: Any, query: Tensor, keys: Tensor, values: Tensor, h: int, dq: int, dv: int) -> Tensor:
+    """concat(head_1 …) W_O with head_i = softmax(Q W_i^Q (K W_i^K)ᵀ/√d̃_q) V W_i^V, the notes' own formula (L0.7)."""
+    heads = []
+    for i in range(h):
+        rows_q, rows_v = slice(i * dq, (i + 1) * dq), slice(i * dv, (i + 1) * dv)
+        q = query @ module.query.weight[rows_q].T + module.query.bias[rows_q]
+        k = keys @ module.key.weight[rows_q].T + module.key.bias[rows_q]
+        v = values @ module.value.weight[rows_v].T + module.value.bias[rows_v]
+        heads.append(torch.softmax(q @ k.transpose(1, 2) / dq**0.5, dim=-1) @ v)
+    out: Tensor = torch.cat(heads, dim=-1) @ module.output.weight.T + module.output.bias
+    return out
+
+
+@given(
+    h=st.integers(1, 4),
+    dq=st.integers(1, 7),
+    dv=st.integers(1, 7),
+    width=st.integers(1, 9),
+    memory=st.integers(1, 9),
+    value=st.integers(1, 9),
+    out=st.integers(1, 9),
+    n=st.integers(1, 5),
+    m=st.integers(1, 5),
+)
+@settings(max_examples=40, deadline=None)
+def test_L0_7_free_sizes(
+    h: int, dq: int, dv: int, width: int, memory: int, value: int, out: int, n: int, m: int
+) -> None:
+    """L0.7, L1.5, L1.6: any h, d̃_q, d̃_v, d_o and input widths, N ≠ M; equals the heads one by one."""
+    module = randomise(
+        MultiHeadAttention(
+            width=width,
+            heads=h,
+            query_size=dq,
+            value_size=dv,
+            memory_width=memory,
+            value_width=value,
+            out_width=out,
+        )
+    )
+    query, keys, values = torch.randn(2, n, width), torch.randn(2, m, memory), torch.randn(2, m, value)
+    expected = heads_one_by_one(module, query, keys, values, h, dq, dv)
+    torch.testing.assert_close(module(query, keys, values), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_L1_5_the_scale_follows_the_size_of_a_head() -> None:
+    """L1.5, L0.7: √d̃_q of the head, not √d of the token; the wrong scale is rejected."""
+    module = randomise(MultiHeadAttention(width=12, heads=3))
+    x = torch.randn(2, 5, 12)
+    expected = heads_one_by_one(module, x, x, x, 3, 4, 4)
+    torch.testing.assert_close(module(x), expected, atol=1e-5, rtol=1e-5)
+    module.scale = 12**0.5
+    assert not torch.allclose(module(x), expected, atol=1e-3)
+
+
+def test_L1_6_heads_are_separate_attentions_concatenated() -> None:
+    """L1.6: changing one head's weights changes only its slice of the concatenation."""
+    module = randomise(MultiHeadAttention(width=12, heads=3, output=False))
+    x = torch.randn(1, 5, 12)
+    before = module(x)
+    with torch.no_grad():
+        module.query.weight[4:8] += 1.0
+    changed = (module(x) - before).abs().amax((0, 1)) > 1e-6
+    assert changed.tolist() == [False] * 4 + [True] * 4 + [False] * 4
+
+
+def test_L2_4_the_column_convention_is_the_transpose() -> None:
+    """L2.4: q = W_Q x for column vectors equals x W_Qᵀ for rows."""
+    module = randomise(MultiHeadAttention(width=6, heads=2, bias=False))
+    x = torch.randn(1, 4, 6)
+    columns = module.query.weight @ x[0].T  # (d, n)
+    torch.testing.assert_close(module.query(x)[0].T, columns)
+    assert not torch.allclose(x[0] @ module.query.weight, columns.T)
+
+
+def test_L2_5_the_score_has_reduced_rank() -> None:
+    """L2.5: x_iᵀ(W_QᵀW_K)x_j is a multiplicative score whose matrix has rank ≤ d_k; a full one has more."""
+    module = randomise(MultiHeadAttention(width=12, heads=4, bias=False))
+    x = torch.randn(1, 20, 12)
+    for head in range(4):
+        rows = slice(head * 3, head * 3 + 3)
+        matrix = module.query.weight[rows].T @ module.key.weight[rows]  # (d, d)
+        assert torch.linalg.matrix_rank(matrix) == 3
+        torch.testing.assert_close(
+            x @ matrix @ x.transpose(1, 2),
+            (x @ module.query.weight[rows].T) @ (x @ module.key.weight[rows].T).transpose(1, 2),
+            atol=1e-4,
+            rtol=1e-4,
+        )
+    assert torch.linalg.matrix_rank(torch.randn(12, 12)) > 3
+
+
+def test_L3_1_the_indexed_equations() -> None:
+    """L3.1 (preset ttic): K heads, unscaled, no W_O, I = J/K; reference: einsum, 1e-6."""
+    K, J, U, T = 3, 12, 5, 6
+    I = J // K  # noqa: E741 - the problem's own letter
+    module = randomise(
+        MultiHeadAttention(width=J, heads=K, query_size=U, value_size=I, scale="none", output=False, bias=False)
+    )
+    h_in = torch.randn(1, T, J) * 0.5
+    WQ = module.query.weight.view(K, U, J)
+    WK = module.key.weight.view(K, U, J)
+    WV = module.value.weight.view(K, I, J)
+    query = torch.einsum("kuj,tj->ktu", WQ, h_in[0])
+    key = torch.einsum("kuj,tj->ktu", WK, h_in[0])
+    value = torch.einsum("kij,tj->kti", WV, h_in[0])
+    alpha = torch.einsum("ktu,ksu->kts", query, key).softmax(-1)
+    out = torch.einsum("kts,ksi->kti", alpha, value)
+    expected = torch.cat(list(out), dim=-1)
+    torch.testing.assert_close(module(h_in)[0], expected, atol=1e-6, rtol=1e-5)
+    module.scale = "sqrt"
+    assert not torch.allclose(module(h_in)[0], expected, atol=1e-3)
+
+
+def test_L4_5_attention_without_projections() -> None:
+    """L4.5: q = k = v = x, split over the heads: no weights at all."""
+    module = MultiHeadAttention(width=8, heads=2, projections=False, output=False)
+    assert not list(module.parameters())
+    x = torch.randn(1, 5, 8)
+    expected = torch.cat([torch.softmax(s @ s.mT / 2, dim=-1) @ s for s in x.split(4, dim=-1)], dim=-1)
+    torch.testing.assert_close(module(x), expected)
+
+
+@pytest.mark.parametrize("score", ["dot", "multiplicative", "additive"])
+@pytest.mark.parametrize("choice", ["soft", "hard"])
+def test_every_score_meets_every_choice(score: str, choice: str) -> None:
+    """Score × choice, against the formula of each score."""
+    module = randomise(MultiHeadAttention(width=8, heads=2, score=score, choice=choice))  # type: ignore[arg-type]
+    x, memory = torch.randn(2, 3, 8), torch.randn(2, 5, 8)
+    q = module.query(x).view(2, 3, 2, 4).transpose(1, 2)
+    k = module.key(memory).view(2, 5, 2, 4).transpose(1, 2)
+    v = module.value(memory).view(2, 5, 2, 4).transpose(1, 2)
+    if score == "additive":
+        scores = torch.einsum("hd,bhnmd->bhnm", module.score.direction, torch.tanh(q[..., None, :] + k[:, :, None]))
+    elif score == "multiplicative":
+        scores = torch.einsum("bhnd,hde,bhme->bhnm", q, module.score.weight, k) / 2
+    else:
+        scores = torch.einsum("bhnd,bhmd->bhnm", q, k) / 2
+    best = torch.nn.functional.one_hot(scores.argmax(-1), 5).float()
+    weights = scores.softmax(-1) if choice == "soft" else best
+    expected = module.output((weights @ v).transpose(1, 2).flatten(2))
+    torch.testing.assert_close(module(x, memory), expected, atol=1e-5, rtol=1e-5)
+
+
+SCHEMES = {
+    "none": lambda: None,
+    "t5": lambda: randomise(BucketBias(heads=2, buckets=8, max_distance=6, both_ways=False)),
+    "rope": lambda: RotaryPosition(head_size=4),
+}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_fused_path_equals_the_explicit_one(scheme: str, padded: bool, causal: bool) -> None:
+    """Both paths of the module, and watching the weights, give the same output."""
+    module = randomise(MultiHeadAttention(width=8, heads=2))
+    present = torch.ones(2, 6, dtype=torch.bool)
+    present[1, 4:] = False
+    positions = torch.arange(6)
+    sight = Sight(
+        present=present if padded else None,
+        causal=causal,
+        scheme=SCHEMES[scheme](),
+        queries=positions,
+        keys=positions,
+    )
+    x = torch.randn(2, 6, 8)
+    fast = module(x, sight=sight)
+    module.path = "explicit"
+    torch.testing.assert_close(module(x, sight=sight), fast, atol=1e-6, rtol=1e-5)
+    module.path = "auto"
+    seen: list[Tensor] = []
+    handle = module.weights.register_forward_hook(lambda _m, _i, weights: seen.append(weights))
+    torch.testing.assert_close(module(x, sight=sight), fast, atol=1e-6, rtol=1e-5)
+    handle.remove()
+    assert seen[0].shape == (2, 2, 6, 6)
+    torch.testing.assert_close(seen[0].sum(-1), torch.ones(2, 2, 6))
+    module(x, sight=sight)
+    assert len(seen) == 1  # nobody watches any more: the weights are not formed
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("chunks", [(1,) * 7, (3, 1, 2, 1), (7,), (5, 2)])
+def test_a_cache_is_right_at_every_offset(scheme: str, chunks: tuple[int, ...]) -> None:
+    """Contract 2: fed in any chunks, cached causal attention equals the whole sequence at once."""
+    module = randomise(MultiHeadAttention(width=8, heads=2))
+    relative = SCHEMES[scheme]()
+    x = torch.randn(3, 7, 8)
+    positions = torch.arange(7)
+    whole = module(x, sight=Sight(causal=True, scheme=relative, queries=positions, keys=positions))
+    cache, parts, start = KeyValues(), [], 0
+    for size in chunks:
+        end = start + size
+        sight = Sight(causal=True, scheme=relative, queries=positions[start:end], keys=positions[:end])
+        with torch.no_grad():
+            parts.append(module(x[:, start:end], sight=sight, cache=cache))
+        start = end
+    torch.testing.assert_close(torch.cat(parts, dim=1), whole, atol=1e-6, rtol=1e-5)
+    if scheme == "rope" and len(chunks) > 1:  # the wrong variant: every chunk starts at position 0 again
+        cache, parts = KeyValues(), []
+        for part in x.split(list(chunks), dim=1):
+            size = part.shape[1]
+            total = cache.length + size
+            wrong = Sight(causal=True, scheme=relative, queries=positions[:size], keys=positions[:total] * 0)
+            with torch.no_grad():
+                parts.append(module(part, sight=wrong, cache=cache))
+        assert not torch.allclose(torch.cat(parts, dim=1), whole, atol=1e-3)
+
+
+def test_gradients_in_float64() -> None:
+    """gradcheck of the whole module for every score and choice with a derivative."""
+    for score, projections in itertools.product(("dot", "multiplicative", "additive"), (True, False)):
+        module = MultiHeadAttention(width=4, heads=2, score=score, projections=projections).double()  # type: ignore[arg-type]
+        x = torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda x, module=module: module(x, sight=Sight(causal=True)), (x,))
+
+
+def test_a_cache_grows_in_place_and_is_reordered() -> None:
+    """The buffer doubles; selected rows keep their history, repeated rows become independent."""
+    cache = KeyValues()
+    keys, values = torch.randn(2, 3, 40, 4), torch.randn(2, 3, 40, 5)
+    moved, pointers = 0, set()
+    for step in range(40):
+        seen_keys, seen_values = cache.append(keys[:, :, step : step + 1], values[:, :, step : step + 1])
+        pointers.add(seen_keys.data_ptr())
+        moved = len(pointers)
+        assert torch.equal(seen_keys, keys[:, :, : step + 1])
+        assert torch.equal(seen_values, values[:, :, : step + 1])
+    assert moved <= 5  # 1, 16, 32, 64: not once a token
+    assert cache.nbytes == 2 * 3 * 40 * (4 + 5) * 4
+    cache.select(torch.tensor([1, 1, 0]))
+    assert torch.equal(cache.view()[0], keys[[1, 1, 0]])
+    cache.append(torch.zeros(3, 3, 1, 4), torch.zeros(3, 3, 1, 5))
+    cache.view()[0][0] = 7.0
+    assert torch.equal(cache.view()[0][1, :, :40], keys[1])
+
+
+def test_an_empty_cache_has_nothing_to_show() -> None:
+    assert KeyValues().nbytes == 0
+    assert Cache(2).nbytes == 0
+    with pytest.raises(ValueError, match="empty"):
+        KeyValues().view()

@@ -1,0 +1,87 @@
+"""Feed-forward nets: the standard one, and what the notes' variants do."""
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import T5Config
+from transformers.models.t5.modeling_t5 import T5DenseGatedActDense
+
+from clearhead.blocks import GatedFeedForward, OuterFeedForward, SingleFeedForward, StandardFeedForward
+
+NETS: dict[str, Any] = {
+    "standard": lambda: StandardFeedForward(width=6, hidden=10, activation="gelu"),
+    "outer": lambda: OuterFeedForward(width=6, hidden=10),
+    "single": lambda: SingleFeedForward(width=6),
+    "gated": lambda: GatedFeedForward(width=6, hidden=10),
+}
+
+
+def collapsed(net: Any, x: torch.Tensor) -> torch.Tensor:
+    """ReLU(x(W₁W₂) + b₁W₂ + b₂): one linear map and a ReLU."""
+    W1, W2 = net.up.weight.T, net.down.weight.T
+    return torch.relu(x @ (W1 @ W2) + net.up.bias @ W2 + net.down.bias)
+
+
+def test_L0_12_the_outer_relu_collapses_to_one_map() -> None:
+    """L0.12: with ReLU outside, W₁ and W₂ are one matrix; the standard net does not collapse."""
+    x = torch.randn(2, 5, 6)
+    outer = OuterFeedForward(width=6, hidden=10)
+    torch.testing.assert_close(outer(x), collapsed(outer, x), atol=1e-6, rtol=1e-5)
+    standard = StandardFeedForward(width=6, hidden=10)
+    standard.load_state_dict(outer.state_dict())
+    assert not torch.allclose(torch.relu(standard(x)), collapsed(standard, x), atol=1e-3)
+
+
+def test_the_standard_net_is_the_papers() -> None:
+    """max(0, xW₁ + b₁)W₂ + b₂."""
+    net = StandardFeedForward(width=6, hidden=10)
+    x = torch.randn(2, 5, 6)
+    expected = torch.relu(x @ net.up.weight.T + net.up.bias) @ net.down.weight.T + net.down.bias
+    torch.testing.assert_close(net(x), expected)
+    assert StandardFeedForward(width=6).up.out_features == 24  # d_ff = 4d (L4.4)
+
+
+def test_the_gated_net_is_t5s() -> None:
+    """Reference: transformers' T5DenseGatedActDense."""
+    config = T5Config(d_model=6, d_ff=10, feed_forward_proj="gated-gelu", dropout_rate=0.0)
+    reference = T5DenseGatedActDense(config)
+    net = GatedFeedForward(width=6, hidden=10, activation="gelu-tanh", bias=False)
+    net.gate.weight, net.up.weight, net.down.weight = reference.wi_0.weight, reference.wi_1.weight, reference.wo.weight
+    x = torch.randn(2, 5, 6)
+    torch.testing.assert_close(net(x), reference(x))
+    net.gate.weight, net.up.weight = net.up.weight, net.gate.weight
+    assert not torch.allclose(net(x), reference(x), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", NETS)
+def test_L0_13_every_token_on_its_own(kind: str) -> None:
+    """L0.13: B×C×E → B×C×E point-wise: permuting tokens permutes the outputs; mixing tokens would not."""
+    net = NETS[kind]()
+    x = torch.randn(2, 7, 6)
+    order = torch.randperm(7)
+    torch.testing.assert_close(net(x[:, order]), net(x)[:, order])
+    mixing = x.cumsum(1)
+    assert not torch.allclose(mixing[:, order], x[:, order].cumsum(1))
+
+
+def test_L2_6_attention_alone_is_linear_and_relu_is_not() -> None:
+    """L2.6: with fixed weights two attention layers are one linear map; with a ReLU layer between they are not."""
+    first, second = torch.rand(5, 5).softmax(-1), torch.rand(5, 5).softmax(-1)
+    x, y = torch.randn(5, 6), torch.randn(5, 6)
+    torch.testing.assert_close(second @ (first @ x), (second @ first) @ x)
+    single = SingleFeedForward(width=6, bias=False)
+
+    def with_relu(z: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = second @ single((first @ z)[None])[0]
+        return out
+
+    assert not torch.allclose(with_relu(x + y), with_relu(x) + with_relu(y), atol=1e-3)
+    torch.testing.assert_close(with_relu(2 * x), 2 * with_relu(x))  # yet homogeneous: it is a ReLU
+
+
+@pytest.mark.parametrize("kind", NETS)
+def test_gradients_in_float64(kind: str) -> None:
+    net = NETS[kind]().double()
+    x = torch.randn(1, 3, 6, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(net, (x,))

@@ -1,0 +1,111 @@
+"""The command line as a user meets it: help, results on stdout, errors on stderr, exit codes, no tracebacks."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clearhead.recipe import preset_names, read_recipe
+from tests.interop import references
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "clearhead", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"NO_COLOR": "1", "COLUMNS": "100"} | environment,
+    )
+
+
+def test_help_imports_no_torch_and_is_quick() -> None:
+    """`clearhead --help` is light: no torch, and under half a second of CPU time (facts of this process, no clock)."""
+    code = (
+        "import resource, runpy, sys\n"
+        "sys.argv = ['clearhead', '--help']\n"
+        "try: runpy.run_module('clearhead', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "usage = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print(sorted({'torch', 'transformers', 'pydantic'} & set(sys.modules)), usage.ru_utime + usage.ru_stime)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded, _, seconds = result.stdout.strip().splitlines()[-1].rpartition(" ")
+    assert loaded == "[]"
+    assert float(seconds) < 0.5
+
+
+def test_help_teaches() -> None:
+    result = run("--help")
+    assert result.returncode == 0
+    for word in ("presets", "show", "import", "section.key=value"):
+        assert word in result.stdout
+    for command in ("presets", "show", "import"):
+        assert run(command, "--help").returncode == 0
+
+
+def test_presets_lists_prints_and_resolves(tmp_path: Path) -> None:
+    listed = run("presets").stdout.splitlines()
+    assert [line.split()[0] for line in listed] == preset_names()
+    assert all(len(line) > 30 for line in listed)
+    file = tmp_path / "mine.toml"
+    for flags in ([], ["--full"]):
+        file.write_text(run("presets", "gpt2", *flags).stdout, encoding="utf-8")
+        assert read_recipe(file) == read_recipe("gpt2")
+    assert "multihead" in run("presets", "--kinds").stdout
+    wrong = run("presets", "gtp2")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "did you mean gpt2?" in wrong.stderr
+
+
+@pytest.mark.parametrize("preset", ["tiny", "lecture", "ttic"])
+def test_show_prints_the_blocks(preset: str) -> None:
+    result = run("show", preset, "model.layers=2", "--line", "hello")
+    assert result.returncode == 0, result.stderr
+    assert "layers 1–2, each:" in result.stdout
+    assert "1 × 5 × " in result.stdout
+
+
+def test_show_and_import_a_model_file(tmp_path: Path) -> None:
+    folder, file = references.save(references.gpt2(), tmp_path / "gpt2"), tmp_path / "gpt2.safetensors"
+    result = run("import", str(folder), "-o", str(file))
+    assert result.returncode == 0, result.stderr
+    assert "lm, " in result.stdout
+    assert "without a tokenizer" in result.stdout
+    assert "decoder" in run("show", str(file)).stdout
+    again = run("import", str(folder), "-o", str(file))
+    assert again.returncode == 1
+    assert "exists already; add --force" in again.stderr
+    assert run("import", str(folder), "-o", str(file), "--force").returncode == 0
+    changed = run("show", str(file), "model.layers=2")
+    assert changed.returncode == 2
+    assert "cannot be changed by overrides" in changed.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["show", "tiny", "model.layers=0"], 2, "must be a whole number ≥ 1"),
+        (["show", "tinny"], 2, "did you mean tiny?"),
+        (["show", "gpt2", "model.layers=1", "--line", "x" * 1100], 3, "past the table of learned positions"),
+        (["show", "tiny", "--line", ""], 3, "is empty"),
+        (["show", "nowhere.safetensors"], 3, "cannot be read"),
+        (["import", "nowhere", "-o", "x.safetensors"], 3, "no such folder"),
+        (["shwo"], 2, "No such command"),
+        (["show"], 2, "Missing argument"),
+    ],
+)
+def test_what_a_user_types_never_gives_a_traceback(arguments: list[str], code: int, message: str) -> None:
+    result = run(*arguments)
+    assert result.returncode == code
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_reader_that_leaves_is_no_failure() -> None:
+    command = f"{sys.executable} -m clearhead presets --kinds | true"
+    result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
+    assert result.stderr == ""

@@ -1,0 +1,111 @@
+"""Building from a recipe: sizes, seeds, ties, initialisation, devices."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from clearhead.errors import DeviceError
+from clearhead.models import build, count_parameters, pick_device
+from clearhead.recipe import read_recipe
+
+PUBLISHED = {
+    "bert-base": 109_482_240,
+    "roberta-base": 124_645_632,
+    "gpt2": 124_439_808,
+    "bart-base": 139_420_416,
+    "t5-small": 60_506_624,
+}
+
+
+@pytest.mark.parametrize("preset", PUBLISHED)
+def test_presets_have_the_published_number_of_parameters(preset: str) -> None:
+    """Reference: the published counts (facts, section 4); one layer more or less is noticed."""
+    with torch.device("meta"):
+        model = build_without_weights(preset)
+        assert count_parameters(model) == PUBLISHED[preset]
+        assert count_parameters(build_without_weights(preset, "model.layers=5")) != PUBLISHED[preset]
+
+
+def build_without_weights(preset: str, *overrides: str) -> Any:
+    """On the meta device nothing is allocated or drawn."""
+    from clearhead.recipe import module_of
+
+    recipe = read_recipe(preset, *overrides)
+    return module_of(recipe.model).from_spec(recipe.model)
+
+
+def test_the_original_base_model() -> None:
+    """Closed form with V = 37,000, tied three ways, with biases: 63.08 M (facts, section 4)."""
+    d, ff, V = 512, 2048, 37_000
+    attention, feedforward, norm = 4 * d * d + 4 * d, 2 * d * ff + ff + d, 2 * d
+    encoder, decoder = attention + feedforward + 2 * norm, 2 * attention + feedforward + 3 * norm
+    with torch.device("meta"):
+        assert count_parameters(build_without_weights("transformer-base")) == V * d + 6 * encoder + 6 * decoder
+
+
+def test_a_seed_makes_the_weights_and_leaves_the_global_state() -> None:
+    recipe = read_recipe("small", "model.layers=1")
+    before = torch.random.get_rng_state()
+    first, second, other = (build(recipe, seed=seed) for seed in (3, 3, 4))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    for mine, same, different in zip(first.parameters(), second.parameters(), other.parameters(), strict=True):
+        assert torch.equal(mine, same)
+        if mine.dim() > 1:
+            assert not torch.equal(mine, different)
+
+
+@pytest.mark.parametrize("tie", ["none", "output", "inputs", "all"])
+def test_ties(tie: str) -> None:
+    model: Any = build(read_recipe("small", "model.layers=1", f"model.embedding.tie={tie}"))
+    source, target = model.encoder.embedding.tokens.weight, model.decoder.embedding.tokens.weight
+    assert (source is target) == (tie in ("inputs", "all"))
+    assert (target is model.output.weight) == (tie in ("output", "all"))
+
+
+@torch.no_grad()
+def test_initialisation() -> None:
+    """normal: N(0, std²); xavier: uniform within √(6/(in + out)); depth: residual maps over √sublayers; biases 0."""
+    model: Any = build(
+        read_recipe("small", "model.init.kind=normal", "model.init.std=0.05", "model.embedding.tie=none")
+    )
+    for name, parameter in model.named_parameters():
+        if parameter.dim() > 1:
+            assert float(parameter.std()) == pytest.approx(0.05, rel=0.1), name
+        elif "bias" in name:
+            assert (parameter == 0).all()
+    xavier: Any = build(read_recipe("small"))
+    weight = xavier.encoder.layers[0].feedforward.up.weight
+    assert float(weight.abs().max()) <= math.sqrt(6 / (256 + 1024))
+    assert float(weight.std()) == pytest.approx(math.sqrt(2 / (256 + 1024)), rel=0.05)
+    assert float(xavier.encoder.embedding.tokens.weight.std()) == pytest.approx(1 / 16, rel=0.1)
+    depth: Any = build(read_recipe("small", "model.init.kind=normal", "model.init.residual=depth"))
+    assert float(depth.encoder.layers[0].attention.output.weight.std()) == pytest.approx(0.02 / math.sqrt(6), rel=0.1)
+    assert float(depth.decoder.layers[0].feedforward.down.weight.std()) == pytest.approx(0.02 / 3, rel=0.1)
+    assert float(depth.encoder.layers[0].attention.query.weight.std()) == pytest.approx(0.02, rel=0.1)
+
+
+def test_dropout_stands_where_the_recipe_puts_it() -> None:
+    """Each place alone makes training outputs random; all at zero, training equals evaluation."""
+    ids = torch.randint(4, 200, (2, 6))
+    places = ["residual", "embedding", "attention", "activation"]
+
+    def is_random(rates: dict[str, float]) -> bool:
+        settings = [f"model.dropout.{place}={rates.get(place, 0.0)}" for place in places]
+        model = build(read_recipe("small", "model.layers=1", *settings), seed=1)
+        return not torch.equal(model(ids, ids), model(ids, ids))
+
+    assert not is_random({})
+    for place in places:
+        assert is_random({place: 0.5}), place
+
+
+def test_devices() -> None:
+    assert pick_device("auto").type in ("cpu", "cuda", "mps")
+    assert pick_device("cpu") == torch.device("cpu")
+    with pytest.raises(DeviceError, match=r"no device 'cuba'; did you mean cuda\?"):
+        pick_device("cuba")
+    if not torch.cuda.is_available():
+        with pytest.raises(DeviceError, match="cuda is not available on this machine"):
+            pick_device("cuda:1")

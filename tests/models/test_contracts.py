@@ -1,0 +1,239 @@
+"""The contracts, for every family and every registered mechanism: neighbours, cache, causality, order."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from clearhead.models import Model
+from clearhead.positions import positions_of
+from tests.models.zoo import ABSOLUTE, RELATIVE, VARIANTS, make
+
+PAD = 0
+lines = st.lists(st.lists(st.integers(4, 39), min_size=1, max_size=9), min_size=2, max_size=5)
+
+
+def assert_alike(mine: Tensor, other: Tensor) -> None:
+    """Equal but for the last bits, which the shapes of matrix products may move."""
+    torch.testing.assert_close(mine, other, atol=2e-5, rtol=1e-4)
+
+
+def padded(rows: list[list[int]], extra: int = 0, left: bool = False) -> Tensor:
+    width = max(map(len, rows)) + extra
+    fill = [[PAD] * (width - len(row)) for row in rows]
+    return torch.tensor([pad + row if left else row + pad for row, pad in zip(rows, fill, strict=True)])
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@given(rows=lines, extra=st.integers(0, 3), seed=st.integers(0, 99))
+@settings(max_examples=5, deadline=None)
+def test_a_line_does_not_depend_on_its_neighbours(variant: str, rows: list[list[int]], extra: int, seed: int) -> None:
+    """Contract 1: batch, order and padding do not matter, for encoder, decoder and cross-attention alike."""
+    model = _cached("seq2seq", variant)
+    targets = [[1, *row[::-1]] for row in rows]
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))
+    with torch.no_grad():
+        batch = model(padded(rows, extra)[order], padded(targets, extra)[order])
+        for place, index in enumerate(order.tolist()):
+            alone = model(torch.tensor([rows[index]]), torch.tensor([targets[index]]))
+            assert_alike(batch[place, : len(targets[index])], alone[0])
+
+
+@pytest.mark.parametrize("family", ["lm", "encoder", "classifier"])
+@pytest.mark.parametrize("left", [False, True])
+@given(rows=lines, extra=st.integers(0, 3))
+@settings(max_examples=10, deadline=None)
+def test_padding_on_either_side_does_not_matter(family: str, left: bool, rows: list[list[int]], extra: int) -> None:
+    """Contract 1 and the left-padding edge case, with absolute positions, which would show any shift."""
+    model = _cached(family, "position learned")
+    with torch.no_grad():
+        batch = model(padded(rows, extra, left))
+        for index, row in enumerate(rows):
+            alone = model(torch.tensor([row]))[0]
+            mine = batch[index] if family == "classifier" else batch[index][_real(len(row), batch.shape[1], left)]
+            assert_alike(mine, alone)
+
+
+def test_the_padding_contract_rejects_a_model_that_sees_padding() -> None:
+    """The wrong variant: without its mask an encoder is moved by padding."""
+    model = make("encoder", "plain")
+    row = [5, 6, 7]
+    with torch.no_grad():
+        alone = model(torch.tensor([row]))[0]
+        seen = model(padded([row], 2), torch.ones(1, 5, dtype=torch.bool))[0, :3]
+    assert not torch.allclose(seen, alone, atol=1e-3)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("chunks", [(1, 1, 1, 1, 1, 1), (4, 2), (2, 1, 3)])
+def test_with_a_cache_is_without_a_cache(variant: str, chunks: tuple[int, ...]) -> None:
+    """Contract 2, seq2seq: steps of any size give the logits of teacher forcing."""
+    model = _cached("seq2seq", variant)
+    source, target = torch.randint(4, 40, (3, 5)), torch.randint(4, 40, (3, 6))
+    source[1, 3:] = PAD
+    with torch.no_grad():
+        whole = model(source, target)
+        state, start = model.start(source), 0
+        for size in chunks:
+            logits = model.step(target[:, start : start + size], state)
+            start += size
+            assert_alike(logits, whole[:, start - 1])
+    layer = state.cache.layers[0]
+    assert layer.own.length == 6
+    assert layer.cross.length == 5
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_language_models_cache_takes_left_padded_prompts(variant: str) -> None:
+    """Contract 2, lm: prompts of unequal length, then token by token, equals each line on its own."""
+    model = _cached("lm", variant)
+    prompts = [[5, 6, 7, 8], [9, 10]]
+    more = torch.randint(4, 40, (2, 3))
+    ids = padded(prompts, left=True)
+    with torch.no_grad():
+        state = model.start()
+        steps = [model.step(ids, state, ids != PAD)]
+        steps += [model.step(more[:, index : index + 1], state) for index in range(3)]
+        for row, prompt in enumerate(prompts):
+            alone = model(torch.tensor([prompt + more[row].tolist()]))[0]
+            for index, logits in enumerate(steps):
+                assert_alike(logits[row], alone[len(prompt) - 1 + index])
+
+
+def test_a_state_follows_its_beams() -> None:
+    """Rows that are reordered, repeated and dropped continue as if they had always stood there."""
+    model = _cached("seq2seq", "position t5")
+    source, target = torch.randint(4, 40, (3, 5)), torch.randint(4, 40, (3, 4))
+    source[2, 2:] = PAD
+    rows = torch.tensor([2, 0, 0, 2])
+    with torch.no_grad():
+        state = model.start(source)
+        model.step(target, state)
+        state.select(rows)
+        token = torch.tensor([[5], [6], [7], [5]])
+        logits = model.step(token, state)
+        expected = model(source[rows], torch.cat((target[rows], token), dim=1))[:, -1]
+        unmoved = model(source[[0, 1, 2, 0]], torch.cat((target[[0, 1, 2, 0]], token), dim=1))[:, -1]
+    assert_alike(logits, expected)
+    assert not torch.allclose(logits, unmoved, atol=1e-3)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_L1_9_no_token_sees_the_future(variant: str) -> None:
+    """L1.9: ∂y_i/∂x_j = 0 for j > i, by derivative, through a whole decoder; and not for j ≤ i."""
+    model = _cached("lm", variant)
+    jacobian = _influence(model, torch.tensor([[5, 6, 7, 8, 9]]))
+    future = torch.ones(5, 5).triu(1).bool()
+    assert (jacobian[future] == 0).all()
+    if variant != "hard":  # a hard choice may really look at one token only
+        assert (jacobian[~future] > 0).all()
+
+
+def test_L1_9_rejects_a_mask_that_is_off_by_one() -> None:
+    """The wrong variant: an encoder, which sees everything, fails the same check."""
+    jacobian = _influence(_cached("encoder", "plain"), torch.tensor([[5, 6, 7, 8, 9]]))
+    assert (jacobian[torch.ones(5, 5).triu(1).bool()] > 0).all()
+
+
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if name not in RELATIVE + ABSOLUTE])
+def test_L1_10_without_positions_a_model_sees_a_set(variant: str) -> None:
+    """L1.10: permuting the tokens permutes the outputs when there are no positions, and not when there are."""
+    ids, order = torch.tensor([[5, 6, 7, 8, 9, 10]]), torch.tensor([3, 0, 5, 1, 4, 2])
+    with torch.no_grad():
+        unordered = make("encoder", variant, "model.position.kind=none")
+        assert_alike(unordered(ids[:, order]), unordered(ids)[:, order])
+        ordered = make("encoder", variant, "model.position.kind=sinusoidal")
+        assert not torch.allclose(ordered(ids[:, order]), ordered(ids)[:, order], atol=1e-3)
+
+
+@pytest.mark.parametrize("variant", RELATIVE + ABSOLUTE)
+def test_L2_11_only_absolute_schemes_notice_a_shift(variant: str) -> None:
+    """L2.11: a sequence that starts three positions later looks the same to relative schemes, and not to absolute."""
+    model = make("encoder", variant)
+    ids = torch.tensor([[5, 6, 7, 8]])
+    with torch.no_grad():
+        here = model.encoder(ids)
+        there = _shifted(model, ids, 3)
+    if variant in RELATIVE:
+        assert_alike(there, here)
+    else:
+        assert not torch.allclose(there, here, atol=1e-3)
+
+
+@pytest.mark.parametrize("variant", ["plain", "post norm, √d", "hard", "position rope"])
+def test_L0_1_the_likelihood_factorises(variant: str) -> None:
+    """L0.1: the teacher-forced Σ log p(y_l | y_<l; x) equals the score collected step by step while decoding."""
+    model = _cached("seq2seq", variant)
+    source, target = torch.randint(4, 40, (4, 6)), torch.randint(4, 40, (4, 7))
+    start = torch.full((4, 1), 1)
+    with torch.no_grad():
+        forced = model(source, torch.cat((start, target[:, :-1]), dim=1)).log_softmax(-1)
+        forced_score = forced.gather(-1, target[..., None]).sum((1, 2))
+        state, token, decoded = model.start(source), start, torch.zeros(4)
+        for index in range(7):
+            step = model.step(token, state).log_softmax(-1)
+            token = target[:, index : index + 1]
+            decoded += step.gather(-1, token)[:, 0]
+        unshifted = model(source, target).log_softmax(-1).gather(-1, target[..., None]).sum((1, 2))
+    torch.testing.assert_close(decoded, forced_score, atol=1e-4, rtol=1e-5)
+    assert not torch.allclose(unshifted, forced_score, atol=1e-2)  # the wrong variant: y_l given y_≤l
+
+
+def test_the_encoder_is_swappable() -> None:
+    """L1.3, L1.4: any module that maps ids to vectors can take the encoder's place."""
+    model = make("seq2seq", "plain")
+    source, target = torch.randint(4, 40, (2, 5)), torch.randint(4, 40, (2, 4))
+    expected = model(source, target)
+
+    class Recurrent(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tokens, self.rnn = torch.nn.Embedding(40, 16), torch.nn.GRU(16, 16, batch_first=True)
+
+        def forward(self, ids: Tensor, present: Tensor | None = None) -> Tensor:
+            states: Tensor = self.rnn(self.tokens(ids))[0]
+            return states
+
+    model.encoder = Recurrent()
+    swapped = model(source, target)
+    assert swapped.shape == expected.shape
+    assert not torch.allclose(swapped, expected)
+
+
+_models: dict[tuple[str, str], Any] = {}
+
+
+def _cached(family: str, variant: str) -> Any:
+    """One model per family and variant: none of these tests changes it."""
+    if (family, variant) not in _models:
+        _models[family, variant] = make(family, variant)
+    return _models[family, variant]
+
+
+def _real(length: int, width: int, left: bool) -> slice:
+    return slice(width - length, width) if left else slice(0, length)
+
+
+def _influence(model: Model, ids: Tensor) -> Tensor:
+    """|∂ y_i / ∂ x_j| summed over features, (n, n): how much output i depends on the embedding of token j."""
+    stack: Any = model.get_submodule("decoder" if hasattr(model, "decoder") else "encoder")
+    embedded: list[Tensor] = []
+    handle = stack.embedding.register_forward_hook(lambda _m, _i, out: embedded.append(out))
+    out = stack(ids)
+    handle.remove()
+    rows = [
+        torch.autograd.grad(out[0, i] @ torch.linspace(1, 2, out.shape[-1]), embedded, retain_graph=True)[0]
+        for i in range(ids.shape[1])
+    ]
+    return torch.stack([row[0].abs().sum(-1) for row in rows])
+
+
+def _shifted(model: Any, ids: Tensor, by: int) -> Tensor:
+    """Run the encoder as if the sequence started ``by`` positions later."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("clearhead.blocks.stack.positions_of", lambda *args: positions_of(*args) + by)
+        out: Tensor = model.encoder(ids)
+        return out

@@ -1,0 +1,81 @@
+"""Relative positions against transformers' maps, and their defining property: only distances matter."""
+
+import pytest
+import torch
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+from transformers.models.t5.modeling_t5 import T5Attention
+
+from clearhead.positions import BucketBias, RotaryPosition, t5_bucket
+
+
+@pytest.mark.parametrize("both_ways", [True, False])
+@pytest.mark.parametrize(("buckets", "max_distance"), [(32, 128), (8, 20), (64, 1000)])
+def test_t5_buckets_are_exactly_transformers(both_ways: bool, buckets: int, max_distance: int) -> None:
+    """Reference: T5Attention._relative_position_bucket; index maps exactly equal."""
+    distance = torch.arange(-2000, 2001)
+    expected = T5Attention._relative_position_bucket(distance, both_ways, buckets, max_distance)
+    mine = t5_bucket(distance, buckets=buckets, max_distance=max_distance, both_ways=both_ways)
+    assert torch.equal(mine, expected)
+    assert not torch.equal(t5_bucket(-distance, buckets=buckets, max_distance=max_distance, both_ways=both_ways), mine)
+
+
+def test_t5_buckets_of_the_facts() -> None:
+    """Edge case: bidirectional buckets of 0, 1, −1, +128, −128 are 0, 17, 1, 31, 15."""
+    assert t5_bucket(torch.tensor([0, 1, -1, 128, -128]), both_ways=True).tolist() == [0, 17, 1, 31, 15]
+
+
+def test_t5_bias_reads_the_table_per_head() -> None:
+    bias = BucketBias(heads=3, buckets=8, max_distance=20)
+    out = bias.bias(torch.arange(4), torch.arange(6))
+    assert out.shape == (3, 4, 6)
+    bucket = t5_bucket(torch.tensor(5 - 1), buckets=8, max_distance=20, both_ways=True)
+    assert torch.equal(out[:, 1, 5], bias.table.weight[bucket])
+    rows = torch.stack([torch.arange(4), torch.arange(4) + 7])
+    shifted = bias.bias(rows, rows)
+    assert torch.equal(shifted[0], shifted[1])  # L2.11: only distances matter
+
+
+def test_rope_halves_is_llamas() -> None:
+    """Reference: transformers' apply_rotary_pos_emb (Llama)."""
+    q, k = torch.randn(2, 3, 7, 10), torch.randn(2, 3, 7, 10)
+    rope = RotaryPosition(head_size=10)
+    positions = torch.arange(7)
+    angles = torch.outer(positions.float(), rope.frequencies)
+    angles = torch.cat((angles, angles), dim=-1)[None]
+    expected_q, expected_k = apply_rotary_pos_emb(q, k, angles.cos(), angles.sin())
+    torch.testing.assert_close(rope.rotate(q, positions), expected_q)
+    torch.testing.assert_close(rope.rotate(k, positions), expected_k)
+    assert not torch.allclose(RotaryPosition(head_size=10, layout="interleaved").rotate(q, positions), expected_q)
+
+
+def test_rope_layouts_are_equal_after_a_permutation() -> None:
+    """Edge case: half-rotation (Llama) and interleaved (GPT-J) differ only in the order of the features."""
+    q = torch.randn(1, 2, 5, 8)
+    positions = torch.arange(5) + 3
+    order = torch.tensor([0, 2, 4, 6, 1, 3, 5, 7])  # interleaved → halves
+    halves = RotaryPosition(head_size=8).rotate(q[..., order], positions)
+    interleaved = RotaryPosition(head_size=8, layout="interleaved").rotate(q, positions)
+    torch.testing.assert_close(halves, interleaved[..., order])
+    assert not torch.allclose(RotaryPosition(head_size=8).rotate(q, positions), interleaved, atol=1e-3)
+
+
+def test_L2_11_rope_scores_depend_on_distances_alone() -> None:
+    """L2.11: shifting queries and keys together changes no score; shifting one of them does."""
+    rope = RotaryPosition(head_size=8)
+    q, k = torch.randn(1, 1, 6, 8), torch.randn(1, 1, 6, 8)
+    at = torch.arange(6)
+
+    def scores(query_shift: int, key_shift: int) -> torch.Tensor:
+        return rope.rotate(q, at + query_shift) @ rope.rotate(k, at + key_shift).mT
+
+    torch.testing.assert_close(scores(0, 0), scores(17, 17), atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(scores(0, 0), scores(17, 0), atol=1e-2)
+
+
+def test_rope_takes_positions_per_line() -> None:
+    rope = RotaryPosition(head_size=4)
+    q = torch.randn(2, 3, 5, 4)
+    rows = torch.stack([torch.arange(5), torch.arange(5) + 2])
+    rotated = rope.rotate(q, rows)
+    torch.testing.assert_close(rotated[:1], rope.rotate(q[:1], rows[0]))
+    torch.testing.assert_close(rotated[1:], rope.rotate(q[1:], rows[1]))

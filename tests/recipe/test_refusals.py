@@ -1,0 +1,115 @@
+"""What cannot work together is refused when the recipe is read, with the reason."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import pytest
+
+from clearhead.errors import RecipeError
+from clearhead.recipe import AttentionSpec, kinds, read_recipe, register
+from clearhead.recipe import registry as registry_module
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["model.width=100", "model.heads=3"],
+            "model.heads = 3: heads (3) must divide the width (100), unless query_size and value_size are both given",
+        ),
+        (
+            ["model.encoder.width=100", "model.encoder.heads=7"],
+            "model.encoder.heads = 7: heads (7) must divide the width (100)",
+        ),
+        (
+            ["model.attention.output=false", "model.attention.value_size=3"],
+            "model.attention.output = false: without W_O the heads' outputs together (4 × 3) must be as wide "
+            "as the tokens (256)",
+        ),
+        (
+            ["model.attention.projections=false", "model.attention.query_size=3"],
+            "without projections a head is a slice of width / heads: give no sizes",
+        ),
+        (
+            ["model.cross.attention.projections=false", "model.encoder.width=128"],
+            "without projections the memory (128) must be as wide as the queries (256)",
+        ),
+        (
+            ["model.position.kind=rope", "model.attention.score=additive"],
+            "rope turns queries against keys, which an additive score cannot see",
+        ),
+        (
+            ["model.position.kind=rope", "model.attention.query_size=5"],
+            "rope turns pairs of features: the head size (5) must be even",
+        ),
+        (
+            ["model.norm.axis=sequence"],
+            "statistics over the sequence would show a decoder the future: use axis = token",
+        ),
+        (["model.width=9", "model.heads=3"], "sinusoidal positions need an even width, not 9"),
+        (
+            ["model.embedding.tie=all", "model.vocabulary.source=10"],
+            "one matrix for source and target needs one vocabulary, not 10 and 32000 tokens",
+        ),
+        (
+            ["model.embedding.tie=inputs", "model.encoder.width=128"],
+            "one matrix for source and target needs one width, not 128 and 256",
+        ),
+        (["model.vocabulary.pad=32000"], "id 32000 is outside the vocabulary of 32000 tokens"),
+        (["model.family=lm", "model.embedding.tie=all"], "a language model has no source embedding: use tie = output"),
+        (["model.family=encoder", "model.embedding.tie=output"], "an encoder predicts no tokens"),
+    ],
+)
+def test_impossible_combinations_are_refused(overrides: list[str], message: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        read_recipe(None, *overrides)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["model.width=100", "model.heads=3", "model.attention.query_size=5", "model.attention.value_size=7"],
+        ["model.family=encoder", "model.norm.axis=sequence"],
+        ["model.encoder.norm.axis=sequence"],
+        ["model.encoder.width=128"],
+        ["model.width=9", "model.heads=3", "model.position.kind=learned"],
+        ["model.family=lm", "model.vocabulary.source=1"],
+        ["model.encoder.position.kind=rope", "model.cross.attention.score=additive"],
+    ],
+)
+def test_what_can_work_is_not_refused(overrides: list[str]) -> None:
+    read_recipe(None, *overrides)
+
+
+class Peeking(AttentionSpec):
+    """A third party's attention that cannot be causal."""
+
+    causal: ClassVar[bool] = False
+    kind: Literal["peeking"] = "peeking"
+
+
+@pytest.fixture
+def _peeking() -> Iterator[None]:
+    register(Peeking, module="somewhere.else:Peeking")
+    yield
+    del registry_module._kinds["attention"]["peeking"]
+
+
+@pytest.mark.usefixtures("_peeking")
+def test_a_registered_kind_can_be_named_and_is_refused_where_it_cannot_work() -> None:
+    """The registry is open: a third party's kind gets recipes and refusals like any other."""
+    assert "peeking" in kinds("attention")
+    read_recipe(None, "model.encoder.attention.kind=peeking", "model.cross.attention.kind=peeking")
+    with pytest.raises(RecipeError, match="peeking attention mixes positions and would see the future in a decoder"):
+        read_recipe(None, "model.attention.kind=peeking")
+
+
+@pytest.mark.usefixtures("_peeking")
+def test_a_taken_name_cannot_be_taken_again() -> None:
+    class Other(AttentionSpec):
+        kind: Literal["peeking"] = "peeking"
+
+    with pytest.raises(ValueError, match="attention 'peeking' is registered already"):
+        register(Other, module="other:Other")
+    register(Peeking, module="somewhere.else:Peeking")  # the same one again does no harm

@@ -1,0 +1,108 @@
+"""Write the pages of docs/ that are made from the code: run by `make docs`, checked by tests/test_docs.py.
+
+docs/recipe.md   every setting of a recipe: type, default, one line
+docs/claims.md   every claim of the lectures that is built: the modules that cite it, the tests that prove it
+"""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from clearhead.recipe import Spec, kinds, preset_names, preset_text, slots
+from clearhead.recipe.reading import describe_field
+
+ROOT = Path(__file__).parent.parent
+CLAIM = re.compile(r"\bL[0-4]\.\d+\b")
+
+
+def recipe_page() -> str:
+    """The reference of recipes."""
+    lines = [
+        "# Recipes",
+        "",
+        "A recipe is a TOML file. `clearhead presets` lists recipes to start from; a file builds on one with",
+        '`preset = "tiny"` as its first line, and every command takes overrides of the form `section.key=value`.',
+        "The command line wins over the file, the file over the preset.",
+        "",
+        "Settings that several parts share (`layers`, `width`, `heads`, `attention`, `position`, `feedforward`,",
+        "`norm`, `residual`, `dropout`) may be written once under `[model]`; `[model.encoder]`, `[model.decoder]` and",
+        "`[model.cross]` say otherwise for a part. `heads` is short for `attention.heads`.",
+        "",
+        "## Presets",
+        "",
+        "| preset | what it is |",
+        "|---|---|",
+        *(f"| `{name}` | {preset_text(name).splitlines()[0].lstrip('# ')} |" for name in preset_names()),
+        "",
+    ]
+    tables: dict[str, type[Spec]] = {}
+    for slot in ("family", *(slot for slot in slots() if slot != "family")):
+        lines += [f"## {slot}", ""]
+        for name, kind in kinds(slot).items():
+            lines += [f'### `{kind.spec.tag} = "{name}"`', "", f"{(kind.spec.__doc__ or '').strip()}", ""]
+            lines += [*_settings(kind.spec, tables), ""]
+    lines += ["## Tables", ""]
+    for name, spec in list(tables.items()):
+        lines += [f"### `{name}`", "", f"{(spec.__doc__ or '').strip()}", "", *_settings(spec, tables), ""]
+    return "\n".join(lines).strip() + "\n"
+
+
+def _settings(spec: type[Spec], tables: dict[str, type[Spec]]) -> Iterator[str]:
+    yield "| setting | takes | default | |"
+    yield "|---|---|---|---|"
+    for name, info in spec.model_fields.items():
+        if name == getattr(spec, "tag", None):
+            continue
+        inner = info.annotation
+        if isinstance(inner, type) and issubclass(inner, Spec):
+            if hasattr(inner, "slot"):
+                takes, default = f"a table: {inner.slot}", f"`{info.default.kind}`"
+            else:
+                takes, default = f"a table: {inner.__name__}", ""
+                tables.setdefault(inner.__name__, inner)
+        else:
+            takes = describe_field(spec, name)
+            default = (
+                ""
+                if info.default is None
+                else f"`{str(info.default).lower() if isinstance(info.default, bool) else info.default}`"
+            )
+        yield f"| `{name}` | {takes} | {default} | {info.description} |"
+
+
+def claims_page() -> str:
+    """Which module carries a claim of the lectures, and which test proves it."""
+    modules, tests = defaultdict(list), defaultdict(list)
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for claim in set(CLAIM.findall(path.read_text(encoding="utf-8"))):
+            modules[claim].append(f"`{path.relative_to(ROOT / 'src')}`")
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and (named := re.match(r"test_L(\d)_(\d+)_", node.name)):
+                claim = f"L{named[1]}.{named[2]}"
+                text = (ast.get_docstring(node) or "").splitlines()[0]
+                tests[claim].append(
+                    f"`{path.relative_to(ROOT)}`: {CLAIM.sub('', text).lstrip(' ,:;')}".replace("|", r"\|")
+                )
+    lines = [
+        "# Claims of the lectures",
+        "",
+        "Each claim that is built, the modules that carry it and the tests that prove it, each of which also rejects a",
+        "wrong variant. This page is made by `make docs` from the names of the tests and the ids in the code.",
+        "",
+        "| claim | modules | tests |",
+        "|---|---|---|",
+    ]
+    for claim in sorted(tests, key=lambda claim: [int(part) for part in claim[1:].split(".")]):
+        lines.append(f"| {claim} | {'<br>'.join(modules[claim])} | {'<br>'.join(tests[claim])} |")
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"docs/recipe.md": recipe_page, "docs/claims.md": claims_page}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (ROOT / name).write_text(page(), encoding="utf-8")
+        print(name)
