@@ -44,13 +44,23 @@ def recipe_page() -> str:
             lines += [f'### `{kind.spec.tag} = "{name}"`', "", f"{(kind.spec.__doc__ or '').strip()}", ""]
             lines += [*_settings(kind.spec, tables), ""]
     lines += ["## Tables", ""]
-    for name, spec in list(tables.items()):
-        lines += [f"### `{name}`", "", f"{(spec.__doc__ or '').strip()}", "", *_settings(spec, tables), ""]
+    waiting = list(tables)
+    for name in waiting:  # grows while it is read: a table may hold tables
+        known = set(tables)
+        lines += [
+            f"### `{name}`",
+            "",
+            f"{(tables[name].__doc__ or '').strip()}",
+            "",
+            *_settings(tables[name], tables),
+            "",
+        ]
+        waiting += [new for new in tables if new not in known]
     return "\n".join(lines).strip() + "\n"
 
 
 def _settings(spec: type[Spec], tables: dict[str, type[Spec]]) -> Iterator[str]:
-    yield "| setting | takes | default | |"
+    yield "| setting | takes | default | what it is |"
     yield "|---|---|---|---|"
     for name, info in spec.model_fields.items():
         if name == getattr(spec, "tag", None):

@@ -10,7 +10,10 @@
     │       ├── TruncatedFile    it ends too early
     │       ├── ForeignFile      it is not a clearhead model at all
     │       └── NewerFile        it was written by a newer clearhead
-    └── DeviceError           4  the device asked for is not there
+    ├── DoesNotFit            4  there is not enough memory
+    ├── DeviceError           4  the device asked for is not there
+    ├── Diverged              5  the loss is no longer a number
+    └── Interrupted     130, 143  stopped by SIGINT or SIGTERM, after saving
 
 A message says what is wrong, where, and what to do. Nothing here imports torch.
 """
@@ -87,10 +90,30 @@ class NewerFile(ModelFileError):
     """Written in a format that this version does not know yet."""
 
 
+class DoesNotFit(ClearheadError):
+    """What was asked for needs more memory than there is."""
+
+    exit_code = 4
+
+
 class DeviceError(ClearheadError):
     """The device asked for is not available on this machine."""
 
     exit_code = 4
+
+
+class Diverged(ClearheadError):
+    """Training cannot go on: the loss or its gradient is not a finite number."""
+
+    exit_code = 5
+
+
+class Interrupted(ClearheadError):
+    """Stopped by a signal, after everything was saved."""
+
+    def __init__(self, signal: int, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signal
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
@@ -99,5 +122,6 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     >>> did_you_mean("layrs", ["layers", "width"])
     '; did you mean layers?'
     """
-    nearest = get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"; did you mean {nearest[0]}?" if nearest else ""
+    by_lower = {name.lower(): name for name in known}
+    nearest = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return f"; did you mean {by_lower[nearest[0]]}?" if nearest else ""

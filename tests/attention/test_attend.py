@@ -32,6 +32,10 @@ def test_L1_1_one_query_over_a_pool_of_candidates() -> None:
     torch.testing.assert_close(attend(query, keys, values), expected)
     wrong = attend(query, keys[:-1], values[:-1])  # a sum that misses its last candidate
     assert not torch.allclose(wrong, expected)
+    pools, contents = torch.randn(3, 6, 4), torch.randn(3, 6, 2)
+    many = attend(query, pools, contents)  # one query, several pools
+    assert many.shape == (3, 2)
+    torch.testing.assert_close(many[1], attend(query, pools[1], contents[1]))
 
 
 @pytest.mark.parametrize(("n", "m"), [(5, 7), (7, 5), (1, 6), (6, 1)])
@@ -98,8 +102,9 @@ def test_L3_2_scores_sum_over_features_not_positions() -> None:
     score = torch.einsum("btu,bsu->bts", query, keys)
     expected = score.exp() / score.exp().sum(-1, keepdim=True)
     torch.testing.assert_close(weigh(query, keys, scale="none"), expected)
-    wrong = torch.einsum("bju,bjv->buv", query, keys)
-    assert wrong.shape != expected.shape
+    square, other = torch.randn(1, 4, 4), torch.randn(1, 4, 4)
+    over_positions = torch.einsum("bju,bjv->buv", square, other)  # as many features as positions, so that it fits
+    assert not torch.allclose(over_positions.softmax(-1), weigh(square, other, scale="none"), atol=1e-2)
 
 
 def test_L2_6_weights_are_a_rolling_average() -> None:
@@ -111,6 +116,8 @@ def test_L2_6_weights_are_a_rolling_average() -> None:
     output = attend(query, keys, values)
     assert (output <= values.amax(1, keepdim=True) + 1e-6).all()
     assert (output >= values.amin(1, keepdim=True) - 1e-6).all()
+    wrong = (query @ keys.mT / 2).exp()  # without its normaliser Z it is no average
+    assert not torch.allclose(wrong.sum(-1), torch.ones(2, 6), atol=1e-2)
 
 
 def test_additive_score_matches_a_loop() -> None:

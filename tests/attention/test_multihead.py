@@ -1,6 +1,8 @@
 """Multi-head attention with free sizes, against einsums and against heads computed one by one."""
 
 import itertools
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -65,6 +67,18 @@ def test_L0_7_free_sizes(
     torch.testing.assert_close(module(query, keys, values), expected, atol=1e-5, rtol=1e-5)
 
 
+def test_L0_7_rejects_heads_that_are_mixed_up() -> None:
+    """The wrong variant of L0.7: features dealt out to the heads in turn instead of slice by slice."""
+    module = randomise(MultiHeadAttention(width=6, heads=2, query_size=3, value_size=4, out_width=5))
+    x = torch.randn(1, 4, 6)
+    expected = heads_one_by_one(module, x, x, x, 2, 3, 4)
+    order = torch.tensor([0, 2, 4, 1, 3, 5])
+    with torch.no_grad():
+        module.query.weight.copy_(module.query.weight[order])
+        module.query.bias.copy_(module.query.bias[order])
+    assert not torch.allclose(module(x), expected, atol=1e-3)
+
+
 def test_L1_5_the_scale_follows_the_size_of_a_head() -> None:
     """L1.5, L0.7: √d̃_q of the head, not √d of the token; the wrong scale is rejected."""
     module = randomise(MultiHeadAttention(width=12, heads=3))
@@ -109,7 +123,8 @@ def test_L2_5_the_score_has_reduced_rank() -> None:
             atol=1e-4,
             rtol=1e-4,
         )
-    assert torch.linalg.matrix_rank(torch.randn(12, 12)) > 3
+    whole = module.query.weight.T @ module.key.weight  # all heads together are no longer reduced
+    assert torch.linalg.matrix_rank(whole) == 12
 
 
 def test_L3_1_the_indexed_equations() -> None:
@@ -141,6 +156,8 @@ def test_L4_5_attention_without_projections() -> None:
     x = torch.randn(1, 5, 8)
     expected = torch.cat([torch.softmax(s @ s.mT / 2, dim=-1) @ s for s in x.split(4, dim=-1)], dim=-1)
     torch.testing.assert_close(module(x), expected)
+    whole = torch.softmax(x @ x.mT / 8**0.5, dim=-1) @ x  # one head over all features is something else
+    assert not torch.allclose(module(x), whole, atol=1e-3)
 
 
 @pytest.mark.parametrize("score", ["dot", "multiplicative", "additive"])
@@ -256,6 +273,29 @@ def test_a_cache_grows_in_place_and_is_reordered() -> None:
     cache.append(torch.zeros(3, 3, 1, 4), torch.zeros(3, 3, 1, 5))
     cache.view()[0][0] = 7.0
     assert torch.equal(cache.view()[0][1, :, :40], keys[1])
+
+
+@pytest.mark.parametrize(("setting", "message"), [("score", "no score 'x'"), ("choice", "no choice 'x'")])
+def test_names_that_do_not_exist_are_refused(setting: str, message: str) -> None:
+    """In a process of its own: here the type checker of the tests would be first."""
+    code = f"import clearhead; clearhead.MultiHeadAttention(width=8, heads=2, {setting}='x')"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert f"ValueError: {message}" in result.stderr
+
+
+def test_dropout_acts_on_the_weights_of_both_paths() -> None:
+    module = randomise(MultiHeadAttention(width=8, heads=2, dropout=0.5)).train()
+    x = torch.randn(2, 6, 8)
+    for path in ("auto", "explicit"):
+        module.path = path
+        assert not torch.equal(module(x), module(x))
+
+
+def test_a_cache_stays_outside_of_autograd() -> None:
+    module = randomise(MultiHeadAttention(width=8, heads=2))
+    cache = KeyValues()
+    module(torch.randn(1, 2, 8), sight=Sight(causal=True), cache=cache)
+    assert not any(part.requires_grad for part in cache.view())
 
 
 def test_an_empty_cache_has_nothing_to_show() -> None:

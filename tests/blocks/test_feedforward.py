@@ -7,6 +7,7 @@ import torch
 from transformers import T5Config
 from transformers.models.t5.modeling_t5 import T5DenseGatedActDense
 
+from clearhead.attention import MultiHeadAttention
 from clearhead.blocks import GatedFeedForward, OuterFeedForward, SingleFeedForward, StandardFeedForward
 
 NETS: dict[str, Any] = {
@@ -61,23 +62,42 @@ def test_L0_13_every_token_on_its_own(kind: str) -> None:
     x = torch.randn(2, 7, 6)
     order = torch.randperm(7)
     torch.testing.assert_close(net(x[:, order]), net(x)[:, order])
-    mixing = x.cumsum(1)
-    assert not torch.allclose(mixing[:, order], x[:, order].cumsum(1))
+
+    def mixing(x: torch.Tensor) -> torch.Tensor:
+        """The wrong variant: the same net fed with running sums, so that tokens see each other."""
+        out: torch.Tensor = net(x.cumsum(1))
+        return out
+
+    assert not torch.allclose(mixing(x[:, order]), mixing(x)[:, order], atol=1e-4)
 
 
 def test_L2_6_attention_alone_is_linear_and_relu_is_not() -> None:
     """L2.6: with fixed weights two attention layers are one linear map; with a ReLU layer between they are not."""
-    first, second = torch.rand(5, 5).softmax(-1), torch.rand(5, 5).softmax(-1)
-    x, y = torch.randn(5, 6), torch.randn(5, 6)
-    torch.testing.assert_close(second @ (first @ x), (second @ first) @ x)
+    first, second = (MultiHeadAttention(width=6, heads=2, bias=False) for _ in range(2))
+    fixed = [torch.rand(1, 2, 5, 5).softmax(-1) for _ in range(2)]
+    for module, weights in zip((first, second), fixed, strict=True):
+        module.weights.register_forward_hook(lambda _m, _i, _w, weights=weights: weights)
     single = SingleFeedForward(width=6, bias=False)
+    x, y = torch.randn(1, 5, 6), torch.randn(1, 5, 6)
 
-    def with_relu(z: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = second @ single((first @ z)[None])[0]
+    def alone(z: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = second(first(z))
         return out
 
-    assert not torch.allclose(with_relu(x + y), with_relu(x) + with_relu(y), atol=1e-3)
-    torch.testing.assert_close(with_relu(2 * x), 2 * with_relu(x))  # yet homogeneous: it is a ReLU
+    def with_relu(z: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = second(single(first(z)))
+        return out
+
+    torch.testing.assert_close(alone(x + y), alone(x) + alone(y), atol=1e-6, rtol=1e-4)
+    assert not torch.allclose(with_relu(x + y), with_relu(x) + with_relu(y), atol=1e-4)
+
+
+def test_dropout_acts_between_the_maps() -> None:
+    x = torch.randn(2, 5, 6)
+    for kind in (StandardFeedForward, OuterFeedForward, GatedFeedForward):
+        net = kind(width=6, hidden=10, dropout=0.5)
+        assert not torch.equal(net(x), net(x))
+        assert torch.equal(net.eval()(x), net(x))
 
 
 @pytest.mark.parametrize("kind", NETS)

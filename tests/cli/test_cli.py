@@ -40,9 +40,9 @@ def test_help_imports_no_torch_and_is_quick() -> None:
 def test_help_teaches() -> None:
     result = run("--help")
     assert result.returncode == 0
-    for word in ("presets", "show", "import", "section.key=value"):
+    for word in ("train", "eval", "check", "presets", "show", "import", "section.key=value"):
         assert word in result.stdout
-    for command in ("presets", "show", "import"):
+    for command in ("train", "eval", "check", "presets", "show", "import"):
         assert run(command, "--help").returncode == 0
 
 
@@ -93,6 +93,12 @@ def test_show_and_import_a_model_file(tmp_path: Path) -> None:
         (["show", "tiny", "--line", ""], 3, "is empty"),
         (["show", "nowhere.safetensors"], 3, "cannot be read"),
         (["import", "nowhere", "-o", "x.safetensors"], 3, "no such folder"),
+        (["show", "tiny", "model.width=1000000", "model.heads=1"], 4, "does not fit into memory"),
+        (["show", "x" * 3000], 2, "no such file or preset"),
+        (["show", "."], 2, "is a folder, not a recipe"),
+        (["import", "tests", "-o", "x.txt"], 1, "a model file is called something.safetensors"),
+        (["import", "tests", "-o", "nowhere/x.safetensors"], 1, "the folder nowhere does not exist"),
+        (["presets", "--full"], 2, "--full needs the name of a preset"),
         (["shwo"], 2, "No such command"),
         (["show"], 2, "Missing argument"),
     ],
@@ -107,5 +113,31 @@ def test_what_a_user_types_never_gives_a_traceback(arguments: list[str], code: i
 
 def test_a_reader_that_leaves_is_no_failure() -> None:
     command = f"{sys.executable} -m clearhead presets --kinds | true"
-    result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False)
-    assert result.stderr == ""
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_full_disk_is_one_message() -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "clearhead", "presets"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert result.returncode == 1
+    assert result.stderr == "output: No space left on device\n"
+
+
+def test_a_terminal_without_our_letters_is_served_too() -> None:
+    command = [sys.executable, "-m", "clearhead", "show", "tiny", "model.layers=1"]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    result = subprocess.run(command, capture_output=True, check=False, env=environment)
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert b"1 ? 26 ? 128" in result.stdout
+
+
+def test_show_names_what_makes_models_different() -> None:
+    """Settings without weights are visible too."""
+    shown = run("show", "lecture", "model.layers=1", "model.decoder.position.kind=rope", "model.heads=8").stdout
+    for words in ("no gain", "OuterFeedForward relu", "RotaryPosition halves", "8 heads", "norm(x + f(x))", "tied"):
+        assert words in shown
+    bare = run("show", "tiny", "model.attention.projections=false", "model.attention.output=false").stdout
+    assert "MultiHeadAttention 4 heads" in bare

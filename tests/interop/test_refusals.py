@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -16,6 +17,7 @@ from clearhead.interop import load_huggingface
 from clearhead.interop.huggingface import PLANS
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.weights import ForeignWeights
+from clearhead.positions import sinusoids
 from clearhead.recipe import Seq2Seq, read_recipe, recipe_from
 from tests.interop import references
 
@@ -63,6 +65,15 @@ GPT2: dict[str, Any] = {
 }
 
 
+T5_SMALL: dict[str, Any] = {
+    **{"architectures": ["T5ForConditionalGeneration"], "d_ff": 2048, "d_kv": 64, "d_model": 512},
+    **{"decoder_start_token_id": 0, "dropout_rate": 0.1, "eos_token_id": 1, "initializer_factor": 1.0},
+    **{"is_encoder_decoder": True, "layer_norm_epsilon": 1e-06, "model_type": "t5", "n_positions": 512},
+    **{"num_heads": 8, "num_layers": 6, "output_past": True, "pad_token_id": 0},
+    **{"relative_attention_num_buckets": 32, "task_specific_params": {}, "vocab_size": 32128},
+}
+
+
 def plan(config: dict[str, Any], names: tuple[str, ...] = ()) -> Any:
     """The recipe that a configuration stands for, without any weights."""
     foreign = ForeignConfig(config, Path("config.json"))
@@ -85,16 +96,13 @@ def test_published_configurations_are_understood_whole() -> None:
         (BART_BASE, "bart-base", ()),
         (BERT_BASE, "bert-base", ("pooler.dense.weight",)),
         (GPT2, "gpt2", ()),
+        (T5_SMALL, "t5-small", ()),
     ):
         mine, theirs = read_recipe(preset).model, plan(config, names).model
-        assert mine.model_dump(exclude={"vocabulary", "encoder", "decoder"}) == theirs.model_dump(
-            exclude={"vocabulary", "encoder", "decoder"}
-        )
-        for part in ("encoder", "decoder"):
-            if hasattr(mine, part):
-                assert getattr(mine, part).model_dump(exclude={"dropout"}) == getattr(theirs, part).model_dump(
-                    exclude={"dropout"}
-                )
+        assert mine.model_dump(exclude={"vocabulary"}) == theirs.model_dump(exclude={"vocabulary"})
+        # config.json does not say which tokens are unknown, nor which begin and end a line of BERT
+        for name in (*mine.sides, "pad", "start"):
+            assert getattr(mine.vocabulary, name) == getattr(theirs.vocabulary, name)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +119,9 @@ def test_published_configurations_are_understood_whole() -> None:
         (BERT_BASE, {"is_decoder": True}, "is_decoder = True is not supported"),
         (BERT_BASE, {"pruned_heads": {"0": [1]}}, "pruned_heads = {'0': [1]} is not supported"),
         (GPT2, {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True is not supported"),
+        (OPUS_MT, {"num_hidden_layers": 5}, "num_hidden_layers = 5 is not supported (supported: 6)"),
+        (T5_SMALL, {"dense_act_fn": "silu"}, "dense_act_fn = 'silu' is not supported (supported: 'relu')"),
+        (T5_SMALL, {"feed_forward_proj": "gated-tanh"}, "feed_forward_proj = 'gated-tanh' is not supported"),
         (GPT2, {"add_cross_attention": True}, "add_cross_attention = True is not supported"),
     ],
 )
@@ -182,6 +193,48 @@ def test_names_of_older_checkpoints(tmp_path: Path) -> None:
         torch.testing.assert_close(
             load_huggingface(folder).model(ids), bert(ids).last_hidden_state, atol=1e-5, rtol=1e-5
         )
+
+
+def test_a_head_that_labels_tokens_is_no_classifier_of_lines(tmp_path: Path) -> None:
+    config = transformers.BertConfig(**(references.ENCODER_SIZES | {"num_labels": 5}))
+    references.save(transformers.BertForTokenClassification(config), tmp_path)
+    with pytest.raises(UnsupportedModel, match="a head that labels every token"):
+        load_huggingface(tmp_path)
+
+
+def test_marians_stored_positions_must_be_sinusoids(tmp_path: Path) -> None:
+    folder = references.save(references.marian(), tmp_path)
+    edit_weights(folder, lambda t: t.update({"model.encoder.embed_positions.weight": torch.randn(64, 48)}))
+    with pytest.raises(UnsupportedModel, match=r"embed_positions\.weight does not hold sinusoids"):
+        load_huggingface(folder)
+    table = sinusoids(64, 48, layout="halves")
+    edit_weights(folder, lambda t: t.update({"model.encoder.embed_positions.weight": table}))
+    load_huggingface(folder)
+
+
+def test_gpt2_padded_with_its_end_token_hides_nothing(tmp_path: Path) -> None:
+    """pad = bos = eos is common for fine-tuning: then ids alone never hide a token. Reference: GPT2LMHeadModel."""
+    reference = references.randomise(references.gpt2(pad_token_id=1))
+    saved = load_huggingface(references.save(reference, tmp_path))
+    assert saved.recipe.model.vocabulary.pad is None
+    ids = torch.tensor([[1, 5, 6, 1, 7]])
+    with torch.no_grad():
+        torch.testing.assert_close(saved.model(ids), reference(ids).logits, atol=1e-4, rtol=1e-5)
+
+
+def test_an_untied_t5(tmp_path: Path) -> None:
+    """T5 1.1 as published has an output matrix of its own, unscaled: logits are its decoder states times that."""
+    reference = references.randomise(references.t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False))
+    folder = references.save(reference, tmp_path)
+    head = torch.randn(50, 48)
+    edit_weights(folder, lambda t: t.update({"lm_head.weight": head}))
+    saved = load_huggingface(folder)
+    model: Any = saved.model
+    assert (model.spec.embedding.tie, model.spec.embedding.output_scale) == ("inputs", "none")
+    ids, target = torch.tensor([[5, 6, 7]]), torch.tensor([[0, 8]])
+    with torch.no_grad():
+        states = reference(input_ids=ids, decoder_input_ids=target, output_hidden_states=True).decoder_hidden_states[-1]
+        torch.testing.assert_close(model(ids, target), states @ head.T, atol=1e-4, rtol=1e-5)
 
 
 def test_sharded_weights(tmp_path: Path) -> None:

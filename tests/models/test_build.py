@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead.errors import DeviceError
+from clearhead.errors import DeviceError, DoesNotFit
 from clearhead.models import build, count_parameters, pick_device
 from clearhead.recipe import read_recipe
 
@@ -99,6 +99,20 @@ def test_dropout_stands_where_the_recipe_puts_it() -> None:
     assert not is_random({})
     for place in places:
         assert is_random({place: 0.5}), place
+
+
+def test_a_model_that_does_not_fit_is_named() -> None:
+    with pytest.raises(DoesNotFit, match="does not fit into memory"):
+        build(read_recipe("tiny", "model.width=1000000", "model.heads=1"))
+
+
+def test_tokens_and_positions_start_at_one_size() -> None:
+    """√d times N(0, 1/d) is as large as sinusoids are: neither drowns the other."""
+    model: Any = build(read_recipe("small"), seed=1).eval()
+    tokens = model.encoder.embedding.tokens.weight * model.encoder.embedding.scale
+    positions = model.encoder.embedding.position(torch.arange(50), 50)
+    ratio = float((tokens.detach().square().mean() / positions.square().mean()).sqrt())
+    assert 0.5 < ratio < 2.5
 
 
 def test_devices() -> None:

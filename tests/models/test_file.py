@@ -160,6 +160,43 @@ def test_only_our_own_errors_come_out(path: Path, data: st.DataObject) -> None:
     assert all(torch.equal(tensor, original[name]) for name, tensor in stored_tensors(again.model).items())
 
 
+def craft(path: Path, **changes: object) -> None:
+    """Write the file again with other metadata and a checksum that fits: what a forger, or a bug, could write."""
+    from clearhead.models import file as module
+
+    tensors = load_file(path)
+    content = path.read_bytes()
+    (size,) = struct.unpack("<Q", content[:8])
+    metadata = json.loads(content[8 : 8 + size])["__metadata__"] | changes
+    metadata["fingerprint"] = module._fingerprint(metadata, tensors)
+    save_file(tensors, path, metadata)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"recipe": "[1]"}, {"tokenizers": "[1]"}, {"recipe": "nonsense"}, {"recipe": '{"model": {"new": 1}}'}],
+)
+def test_crafted_metadata_is_refused(path: Path, changes: dict[str, object]) -> None:
+    craft(path, **changes)
+    with pytest.raises(ModelFileError):
+        load_model(path)
+
+
+@pytest.mark.parametrize("offsets", ['[0, "12"]', "[0, 1e999]", "[0]", "7"])
+def test_crafted_headers_are_refused(tmp_path: Path, offsets: str) -> None:
+    header = '{"__metadata__":{"format":"clearhead","format_version":"1"},'
+    header += '"x":{"dtype":"F32","shape":[3],"data_offsets":OFF}}'
+    text = header.replace("OFF", offsets).encode()
+    (tmp_path / "x.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"\0" * 12)
+    with pytest.raises(ModelFileError):
+        load_model(tmp_path / "x.safetensors")
+
+
+def test_a_model_of_another_recipe_is_not_written(path: Path) -> None:
+    with pytest.raises(ModelFileError, match="was not built from this recipe"):
+        save_model(SavedModel(build(RECIPE), read_recipe("tiny")), path)
+
+
 _content: dict[str, bytes] = {}
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from clearhead.errors import RecipeError
 from clearhead.models import build
 from clearhead.recipe import kinds, read_recipe
 
@@ -17,11 +18,29 @@ SIZES = [
 ]
 SINGLE = [size for size in SIZES if "feedforward" not in size]
 
+
+def attention_overrides(kind: str) -> list[str]:
+    """Name this attention in every part that does not refuse it."""
+
+    def accepted(part: str) -> bool:
+        try:
+            read_recipe(None, *SIZES, f"model.{part}.attention.kind={kind}")
+        except RecipeError:
+            return False
+        return True
+
+    parts = [part for part in ("encoder", "decoder", "cross") if accepted(part)]
+    assert parts, f"{kind} is refused everywhere"
+    return [f"model.{part}.attention.kind={kind}" for part in parts]
+
+
 VARIANTS: dict[str, list[str]] = {
     "plain": [],
-    "post norm, √d": ["model.norm.place=post", "model.embedding.scale=sqrt"],
+    "post norm": ["model.norm.place=post"],
     "embedding norm": ["model.embedding.norm=true", "model.norm.place=post"],
     "ε outside, no gain": ["model.norm.eps_place=outside", "model.norm.affine=false"],
+    "no √d": ["model.embedding.scale=none"],
+    "statistics over the sequence": ["model.encoder.norm.axis=sequence", "model.embedding.norm=true"],
     "hard": ["model.attention.choice=hard"],
     "additive": ["model.attention.score=additive"],
     "multiplicative": ["model.attention.score=multiplicative"],
@@ -33,7 +52,7 @@ VARIANTS: dict[str, list[str]] = {
 VARIANTS |= {f"position {kind}": [f"model.position.kind={kind}"] for kind in kinds("position")}
 VARIANTS |= {f"feedforward {kind}": [f"model.feedforward.kind={kind}"] for kind in kinds("feedforward")}
 VARIANTS |= {f"norm {kind}": [f"model.norm.kind={kind}"] for kind in kinds("norm")}
-VARIANTS |= {f"attention {kind}": [f"model.attention.kind={kind}"] for kind in kinds("attention")}
+VARIANTS |= {f"attention {kind}": attention_overrides(kind) for kind in kinds("attention")}
 
 RELATIVE = ["position none", "position t5", "position rope"]
 ABSOLUTE = ["position sinusoidal", "position learned"]
@@ -41,7 +60,14 @@ ABSOLUTE = ["position sinusoidal", "position learned"]
 
 def make(family: str, variant: str, *more: str) -> Any:
     """A model in eval mode whose weights are large enough for every part to matter."""
-    overrides = VARIANTS[variant]
+    parts = {"lm": ("decoder",), "encoder": ("encoder",), "classifier": ("encoder",)}.get(family)
+    overrides = [
+        override
+        for override in VARIANTS[variant]
+        if parts is None
+        or override.split(".")[1] not in ("encoder", "decoder", "cross")
+        or override.split(".")[1] in parts
+    ]
     sizes = SINGLE if "model.feedforward.kind=single" in overrides else SIZES
     model = build(read_recipe(None, f"model.family={family}", *sizes, *overrides, *more), seed=5).eval()
     generator = torch.Generator().manual_seed(7)

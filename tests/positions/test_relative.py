@@ -40,7 +40,7 @@ def test_rope_halves_is_llamas() -> None:
     q, k = torch.randn(2, 3, 7, 10), torch.randn(2, 3, 7, 10)
     rope = RotaryPosition(head_size=10)
     positions = torch.arange(7)
-    angles = torch.outer(positions.float(), rope.frequencies)
+    angles = torch.outer(positions.float(), rope.frequencies())
     angles = torch.cat((angles, angles), dim=-1)[None]
     expected_q, expected_k = apply_rotary_pos_emb(q, k, angles.cos(), angles.sin())
     torch.testing.assert_close(rope.rotate(q, positions), expected_q)
@@ -70,6 +70,15 @@ def test_L2_11_rope_scores_depend_on_distances_alone() -> None:
 
     torch.testing.assert_close(scores(0, 0), scores(17, 17), atol=1e-5, rtol=1e-5)
     assert not torch.allclose(scores(0, 0), scores(17, 0), atol=1e-2)
+
+
+def test_rope_keeps_its_angles_in_float32() -> None:
+    """A model in bfloat16 still turns far positions by the right angle."""
+    q = torch.randn(1, 1, 1, 8)
+    far = torch.tensor([1000])
+    exact = RotaryPosition(head_size=8).rotate(q, far)
+    half = RotaryPosition(head_size=8).bfloat16().rotate(q.bfloat16(), far)
+    torch.testing.assert_close(half.float(), exact, atol=0.05, rtol=0.05)
 
 
 def test_rope_takes_positions_per_line() -> None:

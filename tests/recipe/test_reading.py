@@ -90,6 +90,28 @@ def test_another_family_keeps_what_it_knows() -> None:
     assert "[model.encoder]" in resolved
 
 
+def test_an_empty_table_says_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('preset = "tiny"\n[model.encoder]\n# layers = 9\n[model.norm]\n')
+    assert read_recipe(file) == read_recipe("tiny")
+    assert read_recipe("gpt2", "model.decoder={}") == read_recipe("gpt2")
+
+
+def test_another_family_is_not_refused_for_what_a_preset_says() -> None:
+    for preset, family in (("transformer-base", "lm"), ("bart-base", "encoder"), ("gpt2", "lm")):
+        assert read_recipe(preset, f"model.family={family}").model.family == family
+
+
+def test_a_shared_setting_goes_where_it_is_known(tmp_path: Path) -> None:
+    """Across levels too: the encoder's net has no width, the decoder's has."""
+    file = tmp_path / "mine.toml"
+    file.write_text('[model]\nencoder.feedforward.kind = "single"\n')
+    read = model(read_recipe(file, "model.feedforward.width=128"))
+    assert read.encoder.feedforward.kind == "single"
+    assert read.decoder.feedforward.model_dump()["width"] == 128
+    assert "no such setting" in problems("model.feedforward.kind=single", "model.feedforward.width=12")[0]
+
+
 def test_values_are_toml_or_bare_words() -> None:
     read = model(read_recipe(None, "model.norm.place=post", 'model.norm.kind="rmsnorm"', "model.norm.eps=1e-3"))
     assert (read.encoder.norm.place, read.encoder.norm.kind, read.encoder.norm.eps) == ("post", "rmsnorm", 1e-3)
@@ -116,9 +138,14 @@ def test_recipes_are_frozen() -> None:
 
 def test_an_unknown_setting_shows_the_nearest_spelling() -> None:
     assert problems("model.encoder.layrs=2") == [
-        "command line: model.encoder.layrs: no such setting; did you mean layers? "
-        "(there are: width, layers, attention, position, feedforward, norm, residual, dropout)"
+        "command line: model.encoder.layrs: no such setting; did you mean layers?"
     ]
+    assert problems("model.encoder.zzz=2") == [
+        "command line: model.encoder.zzz: no such setting "
+        "(there are: width, layers, attention, position, feedforward, norm, residual, dropout, heads)"
+    ]
+    assert problems("model.encoder.haeds=2")[0].endswith("did you mean heads?")
+    assert problems("model.atention.heads=2")[0].startswith("command line: model.atention.heads: no such setting; did")
     assert "did you mean layers?" in problems("model.layrs=2")[0]
     assert "did you mean model?" in problems("modle.layers=2")[0]
 
@@ -136,7 +163,7 @@ def test_an_unknown_kind_shows_what_there_is() -> None:
     ("override", "message"),
     [
         ("model.layers=six", 'model.layers = "six": must be a whole number ≥ 1'),
-        ("model.layers=0", "model.layers = 0: must be a whole number ≥ 1"),
+        ("model.layers=0", "model.layers = 0: must be a whole number ≥ 1 and ≤ 10000"),
         ("model.layers=2.5", "model.layers = 2.5: must be a whole number ≥ 1"),
         ("model.layers=true", "model.layers = true: must be a whole number ≥ 1"),
         ("model.norm.place=mid", 'model.norm.place = "mid": must be pre or post'),
@@ -144,12 +171,14 @@ def test_an_unknown_kind_shows_what_there_is() -> None:
         ("model.dropout.residual=1", "model.dropout.residual = 1: must be a number ≥ 0 and < 1"),
         ("model.dropout.residual=nan", "model.dropout.residual = nan: must be a number ≥ 0 and < 1"),
         ("model.attention.scale=-1", "model.attention.scale = -1: must be sqrt or dim or none or a number > 0"),
-        ("model.attention=3", "model.attention = 3: must be a table of settings"),
+        ("model.attention=3", "model.attention = 3: must be a table of settings: for instance model.attention.heads=…"),
+        ("model.position=rope", 'model.position = "rope": must be a table of settings: write model.position.kind=rope'),
+        ("model.layers=" + "9" * 5000, "must be a whole number ≥ 1"),
         ("model.layers.x=3", "command line: model.layers: must be a whole number ≥ 1"),
         ("model.vocabulary.pad=-1", "model.vocabulary.pad = -1: must be a whole number ≥ 0"),
         (
             'model.position={kind="t5", buckets=7}',
-            "model.position.buckets = 7: must be a whole number ≥ 4 and a multiple of 2",
+            "model.position.buckets = 7: must be a whole number ≥ 4 and ≤ 1000000 and a multiple of 2",
         ),
     ],
 )
@@ -165,10 +194,8 @@ def test_all_problems_at_once_with_file_and_line(tmp_path: Path) -> None:
         '# a recipe\n[model]\nlayers = "six"\nwidht = 3\n\n[model.encoder.norm]\nplace = "mid"\neps = -1\n',
     )
     assert problems(source=file) == [
-        f'{file}, line 3: model.layers = "six": must be a whole number ≥ 1',
-        f"{file}, line 4: model.widht: no such setting; did you mean width? (there are: family, vocabulary, embedding, "
-        "init, encoder, decoder, cross, attention, dropout, feedforward, heads, layers, norm, position, residual, "
-        "width)",
+        f'{file}, line 3: model.layers = "six": must be a whole number ≥ 1 and ≤ 10000',
+        f"{file}, line 4: model.widht: no such setting; did you mean width?",
         f'{file}, line 7: model.encoder.norm.place = "mid": must be pre or post',
         f"{file}, line 8: model.encoder.norm.eps = -1: must be a number ≥ 0",
     ]
@@ -189,8 +216,14 @@ def test_files_that_are_no_recipes(tmp_path: Path) -> None:
 
 
 def test_names_that_are_nothing() -> None:
-    assert problems(source="tyny")[0].startswith("tyny: no such file or preset; did you mean tiny? (presets: ")
-    assert problems("layers=3") == ["command line: layers=3: an override reads section.key=value"]
+    assert problems(source="tyny")[0].startswith('"tyny": no such file or preset; did you mean tiny? (presets: ')
+    assert problems("zzz=3") == ["command line: zzz=3: an override reads section.key=value"]
+    assert problems("layers=3")[0].endswith("an override reads section.key=value; did you mean model.layers=3?")
+    assert problems(source="nowhere.toml") == ["nowhere.toml: no such file"]
+    assert "is a folder, not a recipe" in problems(source=Path())[0]
+    assert "no such file or preset" in problems(source="x" * 5000)[0]
+    assert problems(source="TINY")[0].startswith('"TINY": no such file or preset; did you mean tiny?')
+    assert read_recipe(Path("tiny")) == read_recipe("tiny")
     assert problems("model.layers")[0] == "command line: model.layers: an override reads section.key=value"
 
 

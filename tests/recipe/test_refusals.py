@@ -46,6 +46,14 @@ from clearhead.recipe import registry as registry_module
             ["model.norm.axis=sequence"],
             "statistics over the sequence would show a decoder the future: use axis = token",
         ),
+        (
+            ["model.position.kind=t5", "model.position.max_distance=16"],
+            "model.position.max_distance = 16: must be more than 16, the distances that have a bucket of their own",
+        ),
+        (["model.vocabulary.bos=none"], "the decoder needs a first token: give start, or bos"),
+        (["model.embedding.segments=2"], "only encoders and classifiers are told which segment a token belongs to"),
+        (["model.family=classifier", "model.pooler=true"], "the pooler sums up the first token: it needs pooling"),
+        (["training.steps=5", "training.epochs=2"], "one budget is enough, and steps is given too"),
         (["model.width=9", "model.heads=3"], "sinusoidal positions need an even width, not 9"),
         (
             ["model.embedding.tie=all", "model.vocabulary.source=10"],
@@ -105,9 +113,59 @@ def test_a_registered_kind_can_be_named_and_is_refused_where_it_cannot_work() ->
         read_recipe(None, "model.attention.kind=peeking")
 
 
+class Stepless(AttentionSpec):
+    """A third party's attention that needs the whole sequence, and knows no relative positions."""
+
+    cached: ClassVar[bool] = False
+    kind: Literal["stepless"] = "stepless"
+
+
+def test_what_a_kind_cannot_do_is_refused() -> None:
+    """cached, relative and the size of heads are asked of every kind."""
+    register(Stepless, module="somewhere.else:Stepless")
+    try:
+        read_recipe(None, "model.encoder.attention.kind=stepless")
+        for overrides, reason in (
+            (["model.decoder.attention.kind=stepless"], "stepless attention cannot decode step by step"),
+            (
+                ["model.encoder.attention.kind=stepless", "model.encoder.position.kind=rope"],
+                "stepless attention does not know rope positions",
+            ),
+            (
+                ["model.encoder.attention.kind=stepless", "model.encoder.heads=3"],
+                "heads (3) must divide the width (256)",
+            ),
+        ):
+            with pytest.raises(RecipeError) as caught:
+                read_recipe(None, *overrides)
+            assert reason in str(caught.value)
+    finally:
+        del registry_module._kinds["attention"]["stepless"]
+
+
+def test_register_takes_only_what_can_work() -> None:
+    class Nameless(AttentionSpec):
+        """No default for its kind."""
+
+    class Undocumented(AttentionSpec):
+        kind: Literal["undocumented"] = "undocumented"
+
+    Undocumented.__doc__ = None
+    for spec, module, message in (
+        (dict, "a:B", "a spec derives from"),
+        (Nameless, "a:B", "needs a name"),
+        (Undocumented, "a:B", "needs a docstring"),
+        (Peeking, "somewhere", 'module reads "package.module:Class"'),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            register(spec, module=module)  # type: ignore[arg-type]
+
+
 @pytest.mark.usefixtures("_peeking")
 def test_a_taken_name_cannot_be_taken_again() -> None:
     class Other(AttentionSpec):
+        """Another one."""
+
         kind: Literal["peeking"] = "peeking"
 
     with pytest.raises(ValueError, match="attention 'peeking' is registered already"):

@@ -45,10 +45,10 @@ def attend(
     choice: Choice = "soft",
     mask: Bool[Tensor, "..."] | None = None,
     bias: Float[Tensor, "..."] | None = None,
-) -> Float[Tensor, "*b n e"] | Float[Tensor, "e"]:
+) -> Float[Tensor, "*b n e"] | Float[Tensor, "*b e"]:
     """Attention(q, D) = Σ_i α(q, k_i) v_i over the pool D = (k_1, v_1) … (k_m, v_m) (L1.1).
 
-    Works on bare tensors: one query of shape (d,), or N queries over M keys (L0.2), with any batch in front.
+    Works on bare tensors: one query of shape (d,) for every pool, or N queries over M keys (L0.2), with any batch.
     ``mask`` is True where a query may look; ``bias`` is added to the scaled scores. A query that may look nowhere
     gets 0.
 
@@ -57,8 +57,17 @@ def attend(
     tensor([3.])
     """
     if query.dim() == 1:
-        one: Tensor = attend(query[None], keys, values, score=score, scale=scale, choice=choice, mask=mask, bias=bias)
-        return one[0]
+        one: Tensor = attend(
+            query.expand(*keys.shape[:-2], 1, -1),
+            keys,
+            values,
+            score=score,
+            scale=scale,
+            choice=choice,
+            mask=mask,
+            bias=bias,
+        )
+        return one[..., 0, :]
     if score is dot and choice == "soft" and query.dim() >= 3:
         return fused(query, keys, values, scale=scale, mask=mask, bias=bias)
     return weigh(query, keys, score=score, scale=scale, choice=choice, mask=mask, bias=bias) @ values

@@ -27,8 +27,8 @@ class KeyValues:
         end = self.length + keys.shape[2]
         self._keys = _with_room(self._keys, self.length, end, keys)
         self._values = _with_room(self._values, self.length, end, values)
-        self._keys[:, :, self.length : end] = keys
-        self._values[:, :, self.length : end] = values
+        self._keys[:, :, self.length : end] = keys.detach()
+        self._values[:, :, self.length : end] = values.detach()
         self.length = end
         return self.view()
 
@@ -86,16 +86,18 @@ class Cache:
         """False where a token so far is padding; None while there is none."""
         self.length = 0
 
-    def extend(self, batch: int, new: int, present: Bool[Tensor, "b n"] | None, device: torch.device) -> None:
-        """Note that ``new`` tokens are about to be added, and which of them are padding."""
-        if present is not None or self.present is not None:
-            old = self.present
-            if old is None:
-                old = torch.ones(batch, self.length, dtype=torch.bool, device=device)
-            if present is None:
-                present = torch.ones(batch, new, dtype=torch.bool, device=device)
-            self.present = torch.cat((old, present), dim=1)
-        self.length += new
+    def with_new(
+        self, batch: int, new: int, present: Bool[Tensor, "b n"] | None, device: torch.device
+    ) -> Bool[Tensor, "b t"] | None:
+        """Which tokens are there once ``new`` ones are added; None if all are. Changes nothing yet."""
+        if present is None and self.present is None:
+            return None
+        old, more = self.present, present
+        if old is None:
+            old = torch.ones(batch, self.length, dtype=torch.bool, device=device)
+        if more is None:
+            more = torch.ones(batch, new, dtype=torch.bool, device=device)
+        return torch.cat((old, more), dim=1)
 
     def select(self, rows: Int[Tensor, "r"]) -> None:
         """Keep these rows of the batch, in this order: reordered beams, or a batch without its finished lines."""

@@ -17,9 +17,9 @@ def choose(
     ``mask`` is True where a query may look. A row that may look nowhere gets zero weights and zero gradients, never
     NaN: hidden scores become the smallest finite number, and hidden weights are then set to zero.
 
-    The hard choice takes the first of equal scores. Its gradient is that of the softmax (straight-through); written
-    as (onehot − soft).detach() + soft the forward value is exactly one-hot, wherever that sum is exact: 0 and 1 are
-    restored by rounding, which (onehot + soft) − soft does not do.
+    The hard choice takes the first of equal scores. Its gradient is that of the softmax (straight-through). Written
+    as (onehot − soft).detach() + soft its forward value is one-hot to the last bit, as rounding restores 0 and 1;
+    (onehot + soft) − soft would be off by 6e-8.
     """
     if mask is not None:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)

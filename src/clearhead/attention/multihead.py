@@ -57,6 +57,8 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        if choice not in ("soft", "hard"):
+            raise ValueError(f"no choice {choice!r} (there are: soft, hard)")
         memory_width = memory_width or width
         value_width = value_width or memory_width
         query_size = query_size or width // heads
@@ -78,6 +80,10 @@ class MultiHeadAttention(nn.Module):
         """Build from a recipe."""
         settings = spec.model_dump(exclude={"kind"})
         return cls(width=width, memory_width=memory_width, dropout=dropout, **settings)
+
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return f"{self.heads} heads, {self.choice}, {self.score.shown(self.scale)}"
 
     def forward(
         self,

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 ScoreName = Literal["dot", "multiplicative", "additive"]
 Scale = Literal["sqrt", "dim", "none"] | float
+_DIVISORS: dict[Scale, str] = {"sqrt": "√d", "dim": "d"}
 
 
 def divisor(scale: Scale, size: int) -> float:
@@ -24,6 +25,8 @@ def divisor(scale: Scale, size: int) -> float:
         return math.sqrt(size)
     if scale == "dim":
         return float(size)
+    if isinstance(scale, str) and scale != "none":
+        raise ValueError(f"no scale {scale!r} (there are: sqrt, dim, none, or a number)")
     return 1.0 if scale == "none" else float(scale)
 
 
@@ -43,8 +46,14 @@ def additive(
 class DotScore(nn.Module):
     """q·k: no weights of its own, and the base of the other scores."""
 
+    formula = "q·k"
     products = True
     """A sum of products: its variance grows with the head size, so it is scaled, and the fused kernel applies."""
+
+    def shown(self, scale: Scale) -> str:
+        """The score as a formula, for people."""
+        product = self.formula
+        return product if scale == "none" or not self.products else f"{product}/{_DIVISORS.get(scale, scale)}"
 
     def fold(self, query: Float[Tensor, "b h n d"]) -> Float[Tensor, "b h n d"]:
         """What the score does to a query before it meets a key."""
@@ -57,6 +66,8 @@ class DotScore(nn.Module):
 
 class MultiplicativeScore(DotScore):
     """q·W·k with a matrix per head, Luong's "general" score; W_Q W W_Kᵀ has rank ≤ d̃_q (L2.5)."""
+
+    formula = "q·W·k"
 
     def __init__(self, *, heads: int, size: int) -> None:
         super().__init__()
@@ -71,6 +82,7 @@ class MultiplicativeScore(DotScore):
 class AdditiveScore(DotScore):
     """u·tanh(q + k) with a direction u per head."""
 
+    formula = "u·tanh(q+k)"
     products = False
 
     def __init__(self, *, heads: int, size: int) -> None:
@@ -87,4 +99,8 @@ def make_score(name: ScoreName, *, heads: int, size: int) -> DotScore:
     """The score of this name, for heads of this size."""
     if name == "multiplicative":
         return MultiplicativeScore(heads=heads, size=size)
-    return AdditiveScore(heads=heads, size=size) if name == "additive" else DotScore()
+    if name == "additive":
+        return AdditiveScore(heads=heads, size=size)
+    if name == "dot":
+        return DotScore()
+    raise ValueError(f"no score {name!r} (there are: dot, multiplicative, additive)")

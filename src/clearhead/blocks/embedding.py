@@ -5,7 +5,7 @@ Shapes: b batch, n tokens, d features.
 
 import math
 
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from clearhead.positions import AbsolutePosition
@@ -30,22 +30,31 @@ class Embedding(nn.Module):
         self.segments = nn.Embedding(segments, tokens.embedding_dim) if segments else None
         self.drop = nn.Dropout(dropout)
 
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return "tokens · √d" if self.scale != 1.0 else ""
+
     def forward(
         self,
         ids: Int[Tensor, "b n"],
         positions: Int[Tensor, "n"] | Int[Tensor, "b n"],
+        end: int,
         segments: Int[Tensor, "b n"] | None = None,
+        present: Bool[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """The vectors of these tokens; a model with segments takes all tokens for the first one unless told."""
+        """The vectors of these tokens, whose positions are all below ``end``.
+
+        A model with segments takes all tokens for the first one unless told.
+        """
         x: Tensor = self.tokens(ids)
         if self.scale != 1.0:
             x = x * self.scale
-        where = self.position(positions)
+        where = self.position(positions, end)
         if where is not None:
             x = x + where
         if self.segments is not None:
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
         if self.norm is not None:
-            x = self.norm(x)
+            x = self.norm(x, present)
         dropped: Tensor = self.drop(x)
         return dropped

@@ -36,8 +36,12 @@ class FeedForward(nn.Module):
         hidden = hidden or 4 * width
         self.up = nn.Linear(width, hidden, bias=bias)
         self.down = nn.Linear(hidden, width, bias=bias)
-        self.activation = ACTIVATIONS[activation]
+        self.activation, self._name = ACTIVATIONS[activation], activation
         self.drop = nn.Dropout(dropout)
+
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return self._name
 
     @classmethod
     def from_spec(cls, spec: FeedForwardSpec, *, width: int, dropout: float) -> "FeedForward":
@@ -96,7 +100,11 @@ class SingleFeedForward(nn.Module):
     def __init__(self, *, width: int, activation: str = "relu", bias: bool = True) -> None:
         super().__init__()
         self.map = nn.Linear(width, width, bias=bias)
-        self.activation = ACTIVATIONS[activation]
+        self.activation, self._name = ACTIVATIONS[activation], activation
+
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return self._name
 
     @classmethod
     def from_spec(cls, spec: FeedForwardSpec, *, width: int, dropout: float) -> "SingleFeedForward":

@@ -41,6 +41,10 @@ class LayerNorm(nn.Module):
         """Build from a recipe."""
         return cls(width=width, eps=spec.eps, eps_place=spec.eps_place, axis=spec.axis, affine=spec.affine)
 
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return f"per {self.axis}, ε {self.eps_place}" + ("" if self.gain is not None else ", no gain")
+
     def forward(self, x: Float[Tensor, "b n d"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
         """Normalise; ``present`` is False for padding, which statistics over the sequence leave out."""
         if self.axis == "token" and self.eps_place == "inside":
@@ -54,6 +58,9 @@ class LayerNorm(nn.Module):
             mean = (share * x).sum(1, keepdim=True)  # (b, 1, d)
             variance = (share * (x - mean).square()).sum(1, keepdim=True)
         y = (x - mean) / self._deviation(variance)
+        if self.axis == "sequence" and present is not None:
+            # padding has no part in the statistics, and a line of padding has none: it must not grow without bound
+            y = y.masked_fill(~present.unsqueeze(-1), 0.0)
         return y if self.gain is None or self.shift is None else y * self.gain + self.shift
 
     def _deviation(self, variance: Float[Tensor, "b n2 d2"]) -> Float[Tensor, "b n2 d2"]:
@@ -76,6 +83,10 @@ class RmsNorm(nn.Module):
     def from_spec(cls, spec: RmsNormSpec, *, width: int) -> "RmsNorm":
         """Build from a recipe."""
         return cls(width=width, eps=spec.eps, affine=spec.affine)
+
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return "per token" + ("" if self.gain is not None else ", no gain")
 
     def forward(self, x: Float[Tensor, "b n d"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
         """Normalise each token."""

@@ -23,6 +23,11 @@ class AddNorm(nn.Module):
         self.norm, self.place, self.residual = norm, place, residual
         self.drop = nn.Dropout(dropout)
 
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        x = "x + " if self.residual else ""
+        return f"norm({x}f(x))" if self.place == "post" else f"{x}f(norm(x))"
+
     def forward(
         self,
         x: Float[Tensor, "b n d"],

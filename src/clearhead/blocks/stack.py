@@ -48,6 +48,10 @@ class Stack(nn.Module):
         self.final_norm = final_norm
         self.causal = causal
 
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return "causal" if self.causal else "sees everything"
+
     def forward(
         self,
         ids: Int[Tensor, "b n"],
@@ -61,8 +65,7 @@ class Stack(nn.Module):
         batch, length = ids.shape
         all_present, total = present, length
         if cache is not None:
-            cache.extend(batch, length, present, ids.device)
-            all_present, total = cache.present, cache.length
+            all_present, total = cache.with_new(batch, length, present, ids.device), cache.length + length
         keys = positions_of(total, all_present, ids.device)  # (t,) or (b, t)
         queries = keys[..., total - length :]
         # in a causal stack padding at the right edge lies in the future of every real token: nothing to hide
@@ -74,14 +77,17 @@ class Stack(nn.Module):
             queries=None if self.scheme is None else queries,
             keys=None if self.scheme is None else keys,
         )
-        x: Tensor = self.embedding(ids, queries, segments)
+        x: Tensor = self.embedding(ids, queries, total, segments, present)
+        if cache is not None:  # only now: a sequence that is too long must not leave a cache half extended
+            cache.present, cache.length = all_present, total
+        memory_sight = None if memory is None else Sight(present=memory.present)
         for index, layer in enumerate(self.layers):
             x = layer(
                 x,
                 sight,
                 present=present,
                 memory=None if memory is None else memory.states,
-                memory_sight=None if memory is None else Sight(present=memory.present),
+                memory_sight=memory_sight,
                 cache=None if cache is None else cache.layers[index],
             )
         return x if self.final_norm is None else self.final_norm(x, present)

@@ -1,16 +1,16 @@
-"""``clearhead``: the commands, and how errors reach the terminal."""
+"""``clearhead``: the commands."""
 
-import os
-import sys
 from typing import Annotated
 
 import typer
 
 import clearhead
+from clearhead.cli.check import check
 from clearhead.cli.convert import convert
+from clearhead.cli.evaluate import evaluate
 from clearhead.cli.presets import presets
 from clearhead.cli.show import show
-from clearhead.errors import ClearheadError
+from clearhead.cli.train import train
 
 app = typer.Typer(
     name="clearhead",
@@ -21,6 +21,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(train)
+app.command("eval")(evaluate)
+app.command()(check)
 app.command()(presets)
 app.command()(show)
 app.command("import")(convert)
@@ -39,18 +42,3 @@ def _options(
     ] = False,
 ) -> None:
     del version
-
-
-def main() -> None:
-    """Run the command line; an error of ours is one message and an exit code, never a traceback."""
-    try:
-        app()
-    except ClearheadError as error:
-        print(error, file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        # the reader has left: that is no failure, and Python must not complain about it when it flushes at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)

@@ -1,40 +1,34 @@
 """Printing the blocks of a model while a line runs through them. Imports torch."""
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 import torch
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 from torch import Tensor, nn
 
-from clearhead.blocks import AddNorm
-from clearhead.errors import DataError, Problem, RecipeError
-from clearhead.models import Model, build, count_parameters, load_model
-from clearhead.recipe import Seq2Seq, read_recipe
+from clearhead.errors import DataError, TooLong
+from clearhead.models import Model, count_parameters
+from clearhead.recipe import Seq2Seq
 
 
-def print_blocks(source: str, overrides: Sequence[str], line: str, seed: int) -> None:
-    """Build or load the model, run the line's bytes through it, and print a table of its blocks."""
-    model = _model(source, overrides, seed).eval()
-    shapes = _shapes(model, _bytes_as_ids(line, model))
-    table = Table(title=f"{source}: {model.spec.family}, {count_parameters(model):,} parameters", box=None)
+def print_blocks(model: Model, name: str, line: str) -> None:
+    """Run the line's bytes through the model, and print a table of its blocks."""
+    shapes = _shapes(model.eval(), _bytes_as_ids(line, model))
+    title = f"{name}: {model.spec.family}, {count_parameters(model):,} parameters"
+    table = Table(title=Text(title), box=None, expand=False, title_justify="left")
     table.add_column("block", no_wrap=True)
-    table.add_column("what it is", style="dim", no_wrap=True)
+    table.add_column("what it is", style="dim", overflow="fold")
     table.add_column("parameters", justify="right", no_wrap=True)
-    table.add_column("out: b × n × d", justify="right", no_wrap=True)
-    for label, module, name in _rows(model, "", 0):
-        shape = " × ".join(map(str, shapes.get(name, ())))
-        table.add_row(label, _kind(module), f"{count_parameters(module):,}", shape)
-    Console().print(table)
-
-
-def _model(source: str, overrides: Sequence[str], seed: int) -> Model:
-    if Path(source).suffix != ".safetensors":
-        return build(read_recipe(source, *overrides), seed=seed)
-    if overrides:
-        raise RecipeError([Problem("command line", overrides[0], "a trained model cannot be changed by overrides")])
-    return load_model(source).model
+    table.add_column("shape out", justify="right", no_wrap=True)
+    seen: set[int] = set()
+    for label, module in _rows(model, 0):
+        shape = " × ".join(map(str, shapes.get(id(module), ())))
+        table.add_row(Text(label), Text(_kind(module)), _new_parameters(module, seen), shape)
+    console = Console()
+    # numbers are never cut: a terminal that is too narrow scrolls
+    console.print(table, width=max(console.width, 72) if console.is_terminal else max(console.width, 100))
 
 
 def _bytes_as_ids(line: str, model: Model) -> Tensor:
@@ -46,46 +40,61 @@ def _bytes_as_ids(line: str, model: Model) -> Tensor:
     return torch.tensor([[byte % size for byte in content]])
 
 
-def _shapes(model: Model, ids: Tensor) -> dict[str, tuple[int, ...]]:
-    """The shape of what each module puts out, by the module's name."""
-    shapes: dict[str, tuple[int, ...]] = {}
+def _shapes(model: Model, ids: Tensor) -> dict[int, tuple[int, ...]]:
+    """The shape of what each module puts out."""
+    shapes: dict[int, tuple[int, ...]] = {}
 
-    def watch(name: str, module: nn.Module) -> None:
-        def note(_module: nn.Module, _inputs: object, out: object) -> None:
-            if isinstance(out, Tensor):
-                shapes[name] = tuple(out.shape)
+    def note(module: nn.Module, _inputs: object, out: object) -> None:
+        if isinstance(out, Tensor):
+            shapes[id(module)] = tuple(out.shape)
 
-        module.register_forward_hook(note)
-
-    for name, module in model.named_modules():
-        # watching the attention weights would turn fused attention off
-        if next(module.parameters(), None) is not None:
-            watch(name, module)
+    for module in model.modules():
+        if _is_block(module):
+            module.register_forward_hook(note)
     with torch.inference_mode():
-        _ = model(ids, ids) if isinstance(model.spec, Seq2Seq) else model(ids)
+        try:
+            _ = model(ids, ids) if isinstance(model.spec, Seq2Seq) else model(ids)
+        except TooLong as error:
+            raise TooLong(f"--line: {error}") from None
     return shapes
 
 
-def _rows(module: nn.Module, name: str, depth: int) -> Iterator[tuple[str, nn.Module, str]]:
-    """Label, module and name of every block that has weights, depth first; equal layers are shown once."""
-    for child_name, child in module.named_children():
-        full = f"{name}.{child_name}" if name else child_name
-        label = "  " * depth + child_name
+def _is_block(module: nn.Module) -> bool:
+    """Whether a reader of the lectures would draw a box for it: it has weights, or settings of its own."""
+    ours = type(module).__module__.startswith("clearhead") and bool(module.extra_repr())
+    return ours or next(module.parameters(), None) is not None
+
+
+def _rows(module: nn.Module, depth: int) -> Iterator[tuple[str, nn.Module]]:
+    """Label and module of every block, depth first; equal layers are shown once."""
+    # a module that stands in two places is shown in both
+    for name, child in module._modules.items():
+        if child is None or not _is_block(child):
+            continue
+        label = "  " * depth + name
         if isinstance(child, nn.ModuleList):
-            yield f"{label} 1–{len(child)}, each:" if len(child) > 1 else label, child[0], f"{full}.0"
-            yield from _rows(child[0], f"{full}.0", depth + 1)
-        elif count_parameters(child):
-            yield label, child, full
-            if not isinstance(child, AddNorm):  # its norm is named beside it
-                yield from _rows(child, full, depth + 1)
+            yield f"{label} 1–{len(child)}, each:" if len(child) > 1 else f"{label[:-1]} 1:", child[0]
+            yield from _rows(child[0], depth + 1)
+        else:
+            yield label, child
+            yield from _rows(child, depth + 1)
 
 
 def _kind(module: nn.Module) -> str:
-    """A linear map or a table by its size, Add & Norm with its norm, everything else by its class."""
+    """A linear map or a table by its size, everything else by its class and settings."""
     if isinstance(module, nn.Linear | nn.Embedding):
         rows, columns = module.weight.shape
-        size = (columns, rows) if isinstance(module, nn.Linear) else (rows, columns)
-        return f"{type(module).__name__} {size[0]}→{size[1]}"
-    if isinstance(module, AddNorm):
-        return f"{module.place}-{type(module.norm).__name__}"
-    return type(module).__name__
+        left, right = (columns, rows) if isinstance(module, nn.Linear) else (rows, columns)
+        return f"{type(module).__name__} {left}→{right}"
+    return " ".join(part for part in (type(module).__name__, module.extra_repr()) if part)
+
+
+def _new_parameters(module: nn.Module, seen: set[int]) -> str:
+    """How many weights a module has; a mark if it has only such as were shown before."""
+    parameters = list(module.parameters())
+    leaf = not list(module.children())
+    if leaf and parameters and all(id(parameter) in seen for parameter in parameters):
+        return "tied"
+    if leaf:
+        seen.update(id(parameter) for parameter in parameters)
+    return f"{sum(parameter.numel() for parameter in parameters):,}" if parameters else "–"

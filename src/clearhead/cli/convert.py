@@ -19,6 +19,10 @@ def convert(
     from clearhead.interop import load_huggingface
     from clearhead.models import count_parameters, save_model
 
+    if output.suffix != ".safetensors":
+        raise ClearheadError(f"-o {output}: a model file is called something.safetensors")
+    if not output.parent.is_dir():
+        raise ClearheadError(f"-o {output}: the folder {output.parent} does not exist")
     if output.exists() and not force:
         raise ClearheadError(f"{output}: exists already; add --force to replace it")
     saved = load_huggingface(folder)

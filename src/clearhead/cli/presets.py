@@ -1,5 +1,8 @@
 """``clearhead presets``: what there is to start from."""
 
+import shutil
+import sys
+import textwrap
 from typing import Annotated
 
 import typer
@@ -21,14 +24,18 @@ def presets(
     """
     from clearhead import recipe
 
+    if kinds and (name or full):
+        raise typer.BadParameter("--kinds stands alone")
+    if full and name is None:
+        raise typer.BadParameter("--full needs the name of a preset")
     if kinds:
         for slot in recipe.slots():
             typer.secho(slot, bold=True)
             for kind, entry in recipe.kinds(slot).items():
-                typer.echo(f"  {kind:<12} {_first_line(entry.spec.__doc__)}")
+                _line(f"  {kind:<12} ", _first_line(entry.spec.__doc__))
     elif name is None:
         for preset in recipe.preset_names():
-            typer.echo(f"{preset:<18} {_first_line(recipe.preset_text(preset)).lstrip('# ')}")
+            _line(f"{preset:<18} ", _first_line(recipe.preset_text(preset)).lstrip("# "))
     else:
         text = recipe.preset_text(name)
         typer.echo(recipe.recipe_toml(recipe.read_recipe(name)) if full else text, nl=False)
@@ -36,3 +43,9 @@ def presets(
 
 def _first_line(text: str | None) -> str:
     return (text or "").strip().splitlines()[0]
+
+
+def _line(label: str, text: str) -> None:
+    """A label and its text, wrapped beside it on a terminal."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+    typer.echo(textwrap.fill(text, max(width, 40), initial_indent=label, subsequent_indent=" " * len(label)))

@@ -1,22 +1,33 @@
 """``clearhead show``: a model's blocks with their shapes, and a line that runs through them."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from clearhead.errors import Problem, RecipeError
+
 
 def show(
-    recipe: Annotated[str, typer.Argument(help="A preset, a recipe file (TOML), or a model file.")],
+    recipe: Annotated[str, typer.Argument(help="A preset, a recipe file (TOML), or a model file (.safetensors).")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Changes to the recipe: section.key=value.")] = None,
     line: Annotated[
-        str, typer.Option(help="The text to run through the model, as bytes.")
+        str, typer.Option(help="The text to run through the model, byte by byte.")
     ] = "Attention is all you need.",
-    seed: Annotated[int, typer.Option(help="Seed of the random weights.")] = 1,
 ) -> None:
-    """Build a model, run a line through it, and print every block with the shape that comes out of it.
+    """Build a model, run a line through it, and print every block with its settings and the shape that comes out.
 
-    Shapes are batch × tokens × features. The weights are random unless a model file is given.
+    Shapes are batch × tokens × features; blocks that share their weights with an earlier one are marked.
     """
-    from clearhead.cli.blocks import print_blocks
+    is_file = Path(recipe).suffix == ".safetensors"
+    if is_file and overrides:
+        raise RecipeError([Problem("command line", overrides[0], "a trained model cannot be changed by overrides")])
+    from clearhead.recipe import read_recipe
 
-    print_blocks(recipe, overrides or [], line, seed)
+    # read before torch is imported, so that a mistake is told at once
+    read = None if is_file else read_recipe(recipe, *overrides or [])
+
+    from clearhead.cli.blocks import print_blocks
+    from clearhead.models import build, load_model
+
+    print_blocks(load_model(recipe).model if read is None else build(read, seed=1), recipe, line)

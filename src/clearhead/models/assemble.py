@@ -22,7 +22,7 @@ def make_stack(
     memory_width: int | None = None,
 ) -> Stack:
     """An encoder, or with ``causal`` a decoder; with ``cross`` one that looks at a memory."""
-    absolute: AbsolutePosition = NoPosition()
+    absolute: AbsolutePosition = NoPosition()  # a relative scheme acts inside attention instead
     scheme = None
     if spec.position.enters == "embedding":
         absolute = module_of(spec.position).from_spec(spec.position, width=spec.width)
@@ -49,7 +49,7 @@ def make_stack(
 
 def make_output(spec: EmbeddingSpec, tokens: nn.Embedding) -> Output:
     """The map to logits, tied to ``tokens`` if the recipe says so."""
-    tied = spec.tie in ("output", "all")
+    tied = spec.tie in ("auto", "output", "all")
     weight = tokens.weight if tied else torch.empty(tokens.num_embeddings, tokens.embedding_dim)
     return Output(weight, bias=spec.output_bias, scaled=spec.output_scale == "rsqrt")
 

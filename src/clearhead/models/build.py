@@ -2,6 +2,7 @@
 
 import torch
 
+from clearhead.errors import DoesNotFit
 from clearhead.models.base import Model
 from clearhead.models.device import pick_device
 from clearhead.models.initialise import initialise
@@ -16,8 +17,15 @@ def build(recipe: Recipe, *, seed: int | None = None, device: str = "cpu") -> Mo
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
             torch.manual_seed(seed)
-        model: Model = module_of(recipe.model).from_spec(recipe.model)
-        initialise(model, recipe.model.init)
+        try:
+            model: Model = module_of(recipe.model).from_spec(recipe.model)
+            initialise(model, recipe.model.init)
+        except (RuntimeError, MemoryError) as error:
+            if isinstance(error, RuntimeError) and "alloc" not in str(error):
+                raise
+            raise DoesNotFit(
+                "the model does not fit into memory: choose a smaller width, vocabulary or depth"
+            ) from None
     return model.to(pick_device(device))
 
 

@@ -42,9 +42,10 @@ class EncoderModel(Model):
         states: Tensor = self.encoder(ids, present, segments=segments)
         return states
 
-    def pool(self, states: Float[Tensor, "b n d"]) -> Float[Tensor, "b d"]:
-        """One vector for the sequence."""
-        first = states[:, 0]
+    def pool(self, states: Float[Tensor, "b n d"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b d"]:
+        """One vector for the sequence, from its first token that is no padding."""
+        rows = torch.arange(len(states), device=states.device)
+        first = states[:, 0] if present is None else states[rows, present.int().argmax(1)]
         return first if self.pooler is None else torch.tanh(self.pooler(first))
 
     def forward(
@@ -77,7 +78,7 @@ class ClassifierModel(EncoderModel):
         present = self.present(ids) if present is None else present
         states = self.states(ids, present, segments)
         if self.spec.pooling == "first":
-            pooled = self.pool(states)
+            pooled = self.pool(states, present)
         elif present is None:
             pooled = states.mean(1)
         else:

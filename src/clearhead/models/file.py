@@ -8,10 +8,12 @@ and ``fingerprint``, a SHA-256 over all of them and every tensor. Weights that a
 import hashlib
 import json
 import os
+import re
 import struct
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
-from clearhead.errors import DamagedFile, ForeignFile, ModelFileError, NewerFile, TruncatedFile
+from clearhead.errors import DamagedFile, ForeignFile, ModelFileError, NewerFile, RecipeError, TruncatedFile
 from clearhead.models.base import Model
 from clearhead.models.build import build
 from clearhead.recipe import Recipe, recipe_from, recipe_table
@@ -43,10 +45,13 @@ class SavedModel:
 
 def save_model(saved: SavedModel, path: str | Path) -> None:
     """Write a model file, whole or not at all."""
+    if saved.model.spec != saved.recipe.model:
+        raise ModelFileError(f"{path}: not written: the model was not built from this recipe")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in stored_tensors(saved.model).items()}
     metadata = {
         "format": FORMAT,
         "format_version": str(VERSION),
+        "clearhead": version("clearhead"),
         "recipe": json.dumps(recipe_table(saved.recipe), ensure_ascii=False),
         "tokenizers": json.dumps(dict(saved.tokenizers), ensure_ascii=False),
     }
@@ -67,8 +72,13 @@ def load_model(path: str | Path, *, device: str = "cpu") -> SavedModel:
     try:
         table, tokenizers = json.loads(metadata["recipe"]), json.loads(metadata["tokenizers"])
     except (KeyError, ValueError, RecursionError):
-        raise DamagedFile(f"{path}: has no readable recipe: fetch or train it again") from None
-    recipe = recipe_from(table, name=str(path))
+        table, tokenizers = None, None
+    if not isinstance(table, dict) or not isinstance(tokenizers, dict):
+        raise DamagedFile(f"{path}: has no readable recipe: fetch or train it again")
+    try:
+        recipe = recipe_from(table, name=str(path))
+    except RecipeError as error:
+        raise ModelFileError(f"{path}: was written by clearhead {metadata.get('clearhead')}; {error}") from None
     model = build(recipe, device=device)
     _fill(model, tensors, path)
     return SavedModel(model.eval(), recipe, tokenizers)
@@ -107,14 +117,14 @@ def _read(path: Path) -> tuple[bytes, dict[str, str]]:
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise ForeignFile(
             f"{path}: is a safetensors file, but not a clearhead model; "
-            "a Hugging Face folder can be read with clearhead.interop"
+            "a Hugging Face folder becomes one with `clearhead import`"
         )
-    version = str(metadata.get("format_version"))
-    if not version.isdecimal():
-        raise DamagedFile(f"{path}: is damaged (its format version reads {version!r}): fetch or train it again")
-    if int(version) > VERSION:
+    written = str(metadata.get("format_version"))
+    if not re.fullmatch(r"\d{1,9}", written):
+        raise DamagedFile(f"{path}: is damaged (its format version reads {written!r}): fetch or train it again")
+    if int(written) > VERSION:
         raise NewerFile(
-            f"{path}: was written in format {version} by a newer clearhead; this one reads up to format {VERSION}: "
+            f"{path}: was written in format {written} by a newer clearhead; this one reads up to format {VERSION}: "
             "upgrade clearhead"
         )
     ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
@@ -139,11 +149,11 @@ def _header(path: Path, content: bytes) -> tuple[dict[str, Any], int]:
         raise TruncatedFile(f"{path}: is truncated (it ends inside its header): fetch or copy it again")
     try:
         header = json.loads(content[8 : 8 + size])
-        for name, entry in header.items():
-            if name != "__metadata__":
-                int(entry["data_offsets"][1])
+        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         raise DamagedFile(f"{path}: is damaged (its header cannot be read): fetch or train it again") from None
+    if not all(type(end) is int for end in ends):
+        raise DamagedFile(f"{path}: is damaged (its header cannot be read): fetch or train it again")
     return header, 8 + size
 
 

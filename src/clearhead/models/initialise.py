@@ -5,6 +5,7 @@ import math
 from torch import nn
 
 from clearhead.blocks import Layer, Output
+from clearhead.positions import BucketBias, LearnedPosition
 from clearhead.recipe import Init
 
 
@@ -23,8 +24,10 @@ def initialise(model: nn.Module, init: Init) -> None:
             nn.init.normal_(module.weight, std=init.std)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
+    positions = {id(part.table) for part in model.modules() if isinstance(part, LearnedPosition | BucketBias)}
     for table in tables:  # after the maps: an output tied to an embedding starts as the embedding does
-        nn.init.normal_(table.weight, std=init.std if init.kind == "normal" else table.embedding_dim**-0.5)
+        small = init.kind == "normal" or id(table) in positions
+        nn.init.normal_(table.weight, std=init.std if small else table.embedding_dim**-0.5)
     if init.residual == "depth":
         _shrink_by_depth(model)
 

@@ -43,9 +43,13 @@ class NoPosition(AbsolutePosition):
         del spec, width
         return cls()
 
-    def forward(self, positions: Int[Tensor, "*b n"]) -> None:
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return "adds nothing"
+
+    def forward(self, positions: Int[Tensor, "*b n"], end: int) -> None:
         """Nothing to add."""
-        del positions
+        del positions, end
 
 
 class SinusoidalPosition(AbsolutePosition):
@@ -66,11 +70,15 @@ class SinusoidalPosition(AbsolutePosition):
     def _rows(self, length: int) -> Float[Tensor, "n d"]:
         return sinusoids(length, self.width, layout=self.layout, base=self.base)
 
-    def forward(self, positions: Int[Tensor, "*b n"]) -> Float[Tensor, "*b n d"]:
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return self.layout
+
+    def forward(self, positions: Int[Tensor, "*b n"], end: int) -> Float[Tensor, "*b n d"]:
         """The rows of these positions."""
-        needed = int(positions.max()) + 1 if positions.numel() else 0
-        if needed > len(self.table):
-            self.table = self._rows(2 ** math.ceil(math.log2(needed))).to(self.table)
+        if end > len(self.table):
+            with torch.inference_mode(mode=False):  # a buffer outlives the call that makes it grow
+                self.table = self._rows(2 ** math.ceil(math.log2(end))).to(self.table)
         return self.table[positions]
 
 
@@ -87,9 +95,14 @@ class LearnedPosition(AbsolutePosition):
         """Build from a recipe."""
         return cls(size=spec.size, width=width, offset=spec.offset)
 
-    def forward(self, positions: Int[Tensor, "*b n"]) -> Float[Tensor, "*b n d"]:
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return f"{self.size} positions" + (f" behind {self.offset} rows" if self.offset else "")
+
+    def forward(self, positions: Int[Tensor, "*b n"], end: int) -> Float[Tensor, "*b n d"]:
         """The rows of these positions; never a silent wrap past the end of the table."""
-        if positions.numel() and (last := int(positions.max())) >= self.size:
+        # padding may stand past the end of the table, real tokens may not
+        if end > self.size and (last := int(positions.max())) >= self.size:
             raise TooLong(
                 f"position {last + 1} is past the table of learned positions, which holds {self.size}: "
                 "shorten the sequence, or train with a larger model.position.size"

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 class AbsolutePosition(nn.Module):
     """A vector for each position, added to the token embeddings once."""
 
-    def forward(self, positions: Int[Tensor, "*b n"]) -> Float[Tensor, "*b n d"] | None:
-        """The vectors of these positions; None if the scheme adds nothing."""
+    def forward(self, positions: Int[Tensor, "*b n"], end: int) -> Float[Tensor, "*b n d"] | None:
+        """The vectors of these positions, all of which are below ``end``; None if the scheme adds nothing."""
         raise NotImplementedError
 
 

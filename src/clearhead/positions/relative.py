@@ -51,6 +51,10 @@ class BucketBias(RelativePosition):
         del head_size
         return cls(heads=heads, buckets=spec.buckets, max_distance=spec.max_distance, both_ways=not causal)
 
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return f"{self.buckets} buckets, {'both ways' if self.both_ways else 'the past'}"
+
     def bias(self, queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]) -> Float[Tensor, "*b h n m"]:
         """table[bucket(j − i)] for every query i and key j."""
         distance = keys.unsqueeze(-2) - queries.unsqueeze(-1)  # (*b, n, m)
@@ -62,15 +66,16 @@ class BucketBias(RelativePosition):
 class RotaryPosition(RelativePosition):
     """RoPE: feature pairs of queries and keys turn by p · ω_i, so that q·k depends on the distance alone."""
 
-    frequencies: Float[Tensor, "half"]
-
     def __init__(
         self, *, head_size: int, layout: Literal["halves", "interleaved"] = "halves", base: float = 10_000.0
     ) -> None:
         super().__init__()
-        self.layout = layout
-        exponents = torch.arange(0, head_size, 2, dtype=torch.float64) / head_size
-        self.register_buffer("frequencies", (base**-exponents).float(), persistent=False)
+        self.layout, self.base, self.head_size = layout, base, head_size
+
+    def frequencies(self, device: torch.device | None = None) -> Float[Tensor, "half"]:
+        """ω_i = base^(−2i/d) in float32, whatever the model's precision: angles of far positions need it."""
+        exponents = torch.arange(0, self.head_size, 2, dtype=torch.float64, device=device) / self.head_size
+        return (self.base**-exponents).float()
 
     @classmethod
     def from_spec(cls, spec: Rotary, *, heads: int, head_size: int, causal: bool) -> "RotaryPosition":
@@ -78,9 +83,13 @@ class RotaryPosition(RelativePosition):
         del heads, causal
         return cls(head_size=head_size, layout=spec.layout, base=spec.base)
 
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return self.layout
+
     def rotate(self, heads: Float[Tensor, "b h n d"], positions: Int[Tensor, "*b n"]) -> Float[Tensor, "b h n d"]:
         """(x₁, x₂) → (x₁ cos − x₂ sin, x₁ sin + x₂ cos) for every pair of features."""
-        angles = positions.unsqueeze(-1) * self.frequencies  # (*b, n, d/2)
+        angles = positions.unsqueeze(-1) * self.frequencies(heads.device)  # (*b, n, d/2)
         if positions.dim() == 2:
             angles = angles.unsqueeze(1)  # (b, 1, n, d/2): the same for all heads
         cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)

@@ -4,6 +4,7 @@
 """
 
 from clearhead.recipe.attention import AttentionSpec, MultiHead, Place
+from clearhead.recipe.data import Data, Tokenizer
 from clearhead.recipe.feedforward import FeedForwardSpec, Gated, Outer, Single, Standard
 from clearhead.recipe.model import (
     Classifier,
@@ -24,12 +25,15 @@ from clearhead.recipe.position import Learned, NoPosition, PositionSpec, Rotary,
 from clearhead.recipe.reading import read_recipe, recipe_from
 from clearhead.recipe.registry import Kind, Kinded, Spec, kinds, module_of, register, slots
 from clearhead.recipe.sources import preset_names, preset_text
+from clearhead.recipe.training import Decoding, Optimizer, Schedule, Training
 from clearhead.recipe.writing import recipe_table, recipe_toml
 
 __all__ = [
     "AttentionSpec",
     "Classifier",
     "Cross",
+    "Data",
+    "Decoding",
     "Dropout",
     "Embedding",
     "Encoder",
@@ -45,12 +49,14 @@ __all__ = [
     "MultiHead",
     "NoPosition",
     "NormSpec",
+    "Optimizer",
     "Outer",
     "Place",
     "PositionSpec",
     "Recipe",
     "RmsNorm",
     "Rotary",
+    "Schedule",
     "Seq2Seq",
     "Single",
     "Sinusoidal",
@@ -58,6 +64,8 @@ __all__ = [
     "Stack",
     "Standard",
     "T5Buckets",
+    "Tokenizer",
+    "Training",
     "Vocabulary",
     "kinds",
     "module_of",

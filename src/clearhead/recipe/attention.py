@@ -9,7 +9,7 @@ from pydantic import Field
 from clearhead.recipe.position import PositionSpec
 from clearhead.recipe.registry import Kinded, register
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class AttentionSpec(Kinded):
     """Can be masked so that no token sees the future."""
     cached: ClassVar[bool] = True
     """Can decode step by step from stored keys and values."""
-    any_length: ClassVar[bool] = True
-    """Takes sequences of any length."""
+    relative: ClassVar[bool] = False
+    """Lets a relative position scheme act on its queries, keys and scores."""
 
     kind: str
     """Which attention: see `clearhead presets --kinds`."""
@@ -49,13 +49,20 @@ class AttentionSpec(Kinded):
 
     def refusals(self, place: Place) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for everything that cannot work in this place."""
+        if type(self).sizes is AttentionSpec.sizes and place.width % self.heads:
+            yield "heads", f"heads ({self.heads}) must divide the width ({place.width})"
         if place.causal and not self.causal:
             yield "kind", f"{self.kind} attention mixes positions and would see the future in a {place.part}"
+        if place.part != "encoder" and not self.cached:
+            yield "kind", f"{self.kind} attention cannot decode step by step"
+        if place.position is not None and not self.relative:
+            yield "kind", f"{self.kind} attention does not know {place.position.kind} positions"
 
 
 class MultiHead(AttentionSpec):
     """Multi-head attention with free sizes (L0.7): several attentions side by side, concatenated."""
 
+    relative: ClassVar[bool] = True
     kind: Literal["multihead"] = "multihead"
     query_size: Count | None = None
     """Features of a query and a key in one head, d̃_q; without it width / heads."""
@@ -80,7 +87,6 @@ class MultiHead(AttentionSpec):
 
     def refusals(self, place: Place) -> Iterator[tuple[str, str]]:
         """Sizes that do not fit each other, and positions that this score cannot carry."""
-        yield from super().refusals(place)
         even = place.width % self.heads == 0
         if not even and (self.query_size is None or self.value_size is None):
             yield (
@@ -89,6 +95,7 @@ class MultiHead(AttentionSpec):
                 "unless query_size and value_size are both given",
             )
             return
+        yield from super().refusals(place)
         query_size, value_size = self.sizes(place.width)
         if not self.projections:
             if not even or (query_size, value_size) != (place.width // self.heads,) * 2:

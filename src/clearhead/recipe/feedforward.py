@@ -23,7 +23,7 @@ class FeedForwardSpec(Kinded):
 
 
 class _TwoMaps(FeedForwardSpec):
-    width: Annotated[int, Field(ge=1)] | None = None
+    width: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Features between the two linear maps, d_ff; without it four times the model's width."""
 
 

@@ -10,12 +10,15 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny
 
 from clearhead.recipe.attention import AttentionSpec, Count, MultiHead, Place
+from clearhead.recipe.data import Data
 from clearhead.recipe.feedforward import FeedForwardSpec, Standard
 from clearhead.recipe.norm import LayerNorm, NormSpec
 from clearhead.recipe.position import PositionSpec, Sinusoidal
 from clearhead.recipe.registry import Kinded, Spec, register
+from clearhead.recipe.training import Decoding, Training
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
+Size = Annotated[int, Field(ge=1, le=100_000_000)]
 # TOML has no null, so a special token that does not exist is written "none"
 TokenId = Annotated[
     Annotated[int, Field(ge=0)] | None,
@@ -42,7 +45,7 @@ class Stack(Spec):
 
     width: Count = 256
     """Features of a token, d."""
-    layers: Count = 3
+    layers: Annotated[int, Field(ge=1, le=10_000)] = 3
     """Number of layers."""
     attention: SerializeAsAny[AttentionSpec] = MultiHead()
     """Self-attention."""
@@ -68,14 +71,14 @@ class Cross(Spec):
 class Embedding(Spec):
     """From token ids to vectors, and back."""
 
-    scale: Literal["none", "sqrt"] = "none"
-    """Multiply token embeddings by √d before positions are added (the paper, Marian)."""
+    scale: Literal["sqrt", "none"] = "sqrt"
+    """Multiply token embeddings by √d before positions are added (the paper, Marian), or not (BERT, GPT-2)."""
     norm: bool = False
     """Normalise the sum of the embeddings (BERT, BART)."""
-    segments: Annotated[int, Field(ge=0)] = 0
+    segments: Annotated[int, Field(ge=0, le=1000)] = 0
     """Number of segment (token type) embeddings: BERT has 2."""
-    tie: Literal["none", "output", "inputs", "all"] = "none"
-    """Share a matrix between target embedding and output, source and target embedding, or all three."""
+    tie: Literal["auto", "none", "output", "inputs", "all"] = "auto"
+    """One matrix for target embedding and output, for both embeddings, or for all; auto: output, all if they share."""
     output_bias: bool = False
     """A bias on the logits (Marian, BART)."""
     output_scale: Literal["none", "rsqrt"] = "none"
@@ -88,7 +91,7 @@ class Init(Spec):
     kind: Literal["xavier", "normal"] = "xavier"
     """Glorot-uniform linear maps, or N(0, std²); biases start at 0, gains at 1."""
     std: Annotated[float, Field(gt=0)] = 0.02
-    """Standard deviation of `normal`, for linear maps and embeddings."""
+    """Standard deviation of `normal`, and of learned positions in any case."""
     residual: Literal["plain", "depth"] = "plain"
     """`depth`: maps that write to the residual stream are divided by √(number of sublayers), as GPT-2 does."""
 
@@ -96,12 +99,12 @@ class Init(Spec):
 class Vocabulary(Spec):
     """Sizes of the vocabularies and the ids of the special tokens: recorded, never assumed."""
 
-    source: Count = 32_000
+    source: Size = 32_000
     """Number of source tokens."""
-    target: Count = 32_000
+    target: Size = 32_000
     """Number of target tokens."""
     pad: TokenId = 0
-    """Fills up shorter lines of a batch; ignored everywhere."""
+    """Fills up shorter lines of a batch, ignored everywhere; "none" if there is no such token, as for all of these."""
     bos: TokenId = 1
     """Begins a sequence."""
     eos: TokenId = 2
@@ -122,6 +125,11 @@ class Vocabulary(Spec):
         for name in ("pad", "bos", "eos", "unk", "start"):
             if (value := getattr(self, name)) is not None and value >= size:
                 yield f"vocabulary.{name}", f"id {value} is outside the vocabulary of {size} tokens"
+
+    @property
+    def pads_are_told_apart(self) -> bool:
+        """Whether an id alone tells padding from a real token."""
+        return self.pad is not None and self.pad not in (self.bos, self.eos, self.start)
 
 
 class ModelSpec(Kinded):
@@ -157,8 +165,13 @@ def _stack_refusals(part: Literal["encoder", "decoder"], stack: Stack) -> Iterat
             f"{part}.norm.axis",
             "statistics over the sequence would show a decoder the future: use axis = token",
         )
-    if isinstance(stack.position, Sinusoidal) and stack.width % 2:
-        yield f"{part}.width", f"sinusoidal positions need an even width, not {stack.width}"
+    for setting, reason in stack.position.refusals(width=stack.width, causal=causal):
+        yield f"{part}.{setting[2:] if setting.startswith('..') else f'position.{setting}'}", reason
+
+
+def _no_segments(embedding: Embedding) -> Iterator[tuple[str, str]]:
+    if embedding.segments:
+        yield "embedding.segments", "only encoders and classifiers are told which segment a token belongs to"
 
 
 class Seq2Seq(ModelSpec):
@@ -187,6 +200,9 @@ class Seq2Seq(ModelSpec):
         )
         for setting, reason in self.cross.attention.refusals(place):
             yield f"cross.attention.{setting}", reason
+        if self.vocabulary.first is None:
+            yield "vocabulary.start", "the decoder needs a first token: give start, or bos"
+        yield from _no_segments(self.embedding)
         if self.embedding.tie in ("inputs", "all"):
             if self.vocabulary.source != self.vocabulary.target:
                 yield (
@@ -213,7 +229,13 @@ class LanguageModel(ModelSpec):
     def refusals(self) -> Iterator[tuple[str, str]]:
         """One causal stack, and tying that needs no source."""
         yield from super().refusals()
+        if self.vocabulary.pad is not None and not self.vocabulary.pads_are_told_apart:
+            yield (
+                "vocabulary.pad",
+                "padding that is also another special token would hide that token: use another id, or none",
+            )
         yield from _stack_refusals("decoder", self.decoder)
+        yield from _no_segments(self.embedding)
         if self.embedding.tie in ("inputs", "all"):
             yield "embedding.tie", "a language model has no source embedding: use tie = output"
 
@@ -232,8 +254,8 @@ class Encoder(ModelSpec):
         """One stack that sees everything, and no output matrix to tie."""
         yield from super().refusals()
         yield from _stack_refusals("encoder", self.encoder)
-        for setting, default in (("tie", "none"), ("output_bias", False), ("output_scale", "none")):
-            if getattr(self.embedding, setting) != default:
+        for setting, allowed in (("tie", ("auto", "none")), ("output_bias", (False,)), ("output_scale", ("none",))):
+            if getattr(self.embedding, setting) not in allowed:
                 yield f"embedding.{setting}", "an encoder predicts no tokens: there is no output matrix"
 
 
@@ -248,6 +270,12 @@ class Classifier(Encoder):
     head_dropout: Rate = 0.0
     """How often features are dropped before the head."""
 
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """What an encoder refuses, and a pooler that nobody would look at."""
+        yield from super().refusals()
+        if self.pooler and self.pooling != "first":
+            yield "pooler", "the pooler sums up the first token: it needs pooling = first"
+
 
 register(Seq2Seq, module="clearhead.models.seq2seq:Seq2Seq")
 register(LanguageModel, module="clearhead.models.lm:LanguageModel")
@@ -256,7 +284,19 @@ register(Classifier, module="clearhead.models.encoder:ClassifierModel")
 
 
 class Recipe(Spec):
-    """One model, described completely."""
+    """One model, described completely: its data, its parts, its training, its answers."""
 
+    data: Data = Data()
+    """What to learn from."""
     model: SerializeAsAny[ModelSpec] = Seq2Seq()
     """What to build."""
+    training: Training = Training()
+    """How to train it."""
+    decoding: Decoding = Decoding()
+    """How it answers."""
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """Yield (setting, reason) for what cannot work together, in every section."""
+        for name in ("data", "model", "training"):
+            for setting, reason in getattr(self, name).refusals():
+                yield f"{name}.{setting}", reason

@@ -1,5 +1,6 @@
 """Specs of positions: how a model learns where a token stands."""
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -8,7 +9,7 @@ from clearhead.recipe.registry import Kinded, register
 
 
 class PositionSpec(Kinded):
-    """The base of every position scheme."""
+    """The base of every position scheme; a new kind derives from it and is made known with ``register``."""
 
     slot: ClassVar[str] = "position"
     enters: ClassVar[Literal["embedding", "attention"]]
@@ -18,6 +19,11 @@ class PositionSpec(Kinded):
 
     kind: str
     """Which scheme: see `clearhead presets --kinds`."""
+
+    def refusals(self, *, width: int, causal: bool) -> Iterator[tuple[str, str]]:
+        """Yield (setting, reason) for what cannot work in a stack of this width; ``..width`` is the stack's own."""
+        del width, causal
+        yield from ()
 
 
 class NoPosition(PositionSpec):
@@ -35,7 +41,13 @@ class Sinusoidal(PositionSpec):
     layout: Literal["interleaved", "halves", "tensor2tensor"] = "interleaved"
     """sin, cos in turn (the paper); all sines, then all cosines (MarianMT); the same with i/(d/2−1)."""
     base: Annotated[float, Field(gt=1)] = 10_000.0
-    """The longest wavelength, over 2π."""
+    """Sets the wavelengths, from 2π to about 2π times this."""
+
+    def refusals(self, *, width: int, causal: bool) -> Iterator[tuple[str, str]]:
+        """Sines and cosines come in pairs."""
+        del causal
+        if width % 2:
+            yield "..width", f"sinusoidal positions need an even width, not {width}"
 
 
 class Learned(PositionSpec):
@@ -43,9 +55,9 @@ class Learned(PositionSpec):
 
     enters: ClassVar[Literal["embedding", "attention"]] = "embedding"
     kind: Literal["learned"] = "learned"
-    size: Annotated[int, Field(ge=1)] = 512
+    size: Annotated[int, Field(ge=1, le=10_000_000)] = 512
     """How many positions the table holds."""
-    offset: Annotated[int, Field(ge=0)] = 0
+    offset: Annotated[int, Field(ge=0, le=1000)] = 0
     """Rows before the first position: BART has 2, RoBERTa pad + 1."""
 
 
@@ -54,10 +66,17 @@ class T5Buckets(PositionSpec):
 
     enters: ClassVar[Literal["embedding", "attention"]] = "attention"
     kind: Literal["t5"] = "t5"
-    buckets: Annotated[int, Field(ge=4, multiple_of=2)] = 32
+    buckets: Annotated[int, Field(ge=4, le=1_000_000, multiple_of=2)] = 32
     """How many buckets; half of them for each direction where both are seen."""
-    max_distance: Annotated[int, Field(ge=2)] = 128
+    max_distance: Annotated[int, Field(ge=2, le=10_000_000)] = 128
     """From this distance on all tokens share a bucket."""
+
+    def refusals(self, *, width: int, causal: bool) -> Iterator[tuple[str, str]]:
+        """The buckets that hold one distance each must end before the last distance."""
+        del width
+        exact = self.buckets // (2 if causal else 4)
+        if self.max_distance <= exact:
+            yield "max_distance", f"must be more than {exact}, the distances that have a bucket of their own"
 
 
 class Rotary(PositionSpec):
@@ -69,7 +88,7 @@ class Rotary(PositionSpec):
     layout: Literal["halves", "interleaved"] = "halves"
     """Which features form a pair: i and i + d/2 (Llama), or 2i and 2i + 1 (GPT-J)."""
     base: Annotated[float, Field(gt=1)] = 10_000.0
-    """The longest wavelength, over 2π."""
+    """Sets the wavelengths, from 2π to about 2π times this."""
 
 
 register(NoPosition, module="clearhead.positions.absolute:NoPosition")

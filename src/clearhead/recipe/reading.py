@@ -9,8 +9,9 @@ from pydantic.fields import FieldInfo
 
 from clearhead.errors import Problem, RecipeError, did_you_mean
 from clearhead.recipe.model import ModelSpec, Recipe, Seq2Seq, Stack
-from clearhead.recipe.registry import Kinded, Spec, kinds, slots
+from clearhead.recipe.registry import Kinded, Spec, kinds, load_plugins, slots
 from clearhead.recipe.sources import (
+    MODEL_WORDS,
     Given,
     Key,
     Settings,
@@ -45,13 +46,19 @@ def recipe_from(table: Mapping[str, Any], name: str = "recipe") -> Recipe:
 
 def _levels(source: str | Path) -> list[Settings]:
     """The settings behind a name, lowest first: a preset, or a file and the preset that it builds on."""
-    path = Path(source)
-    if not path.is_file():
+    name, path = str(source), Path(source)
+    if not _exists(path):
         names = preset_names()
-        if source in names:
-            return [settings_of_preset(str(source))]
-        near = did_you_mean(str(source), names)
-        raise RecipeError([Problem("", str(source), f"no such file or preset{near} (presets: {', '.join(names)})")])
+        if name in names:
+            return [settings_of_preset(name)]
+        if name.endswith(".toml"):
+            raise RecipeError([Problem("", name, "no such file")])
+        near = did_you_mean(name, names)
+        raise RecipeError([Problem("", _shown(name), f"no such file or preset{near} (presets: {', '.join(names)})")])
+    if path.is_dir():
+        foreign = (path / "config.json").exists()
+        hint = "; a Hugging Face folder becomes a model file with `clearhead import`" if foreign else ""
+        raise RecipeError([Problem("", name, f"is a folder, not a recipe{hint}")])
     settings = settings_of_file(path)
     given = settings.pop(("preset",), None)
     if given is None:
@@ -59,7 +66,15 @@ def _levels(source: str | Path) -> list[Settings]:
     return [settings_of_preset(str(given.value), given.where, given.key), settings]
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that no file could have
+        return False
+
+
 def _resolve(levels: Sequence[Settings]) -> Recipe:
+    load_plugins()
     family = _family(levels)
     merged: Settings = {}
     for level in levels:
@@ -133,10 +148,14 @@ def _without_other_kinds(settings: Settings, table: Key, slot: str, kind: Any) -
         return settings
     foreign = set().union(*fields.values()) - fields[kind]
     depth = len(table)
+    # a family may have no output matrix, or no source: what a preset says of them is not the user's mistake
+    outputs = [(*table, "embedding", name) for name in ("tie", "output_bias", "output_scale")]
+    old = settings.get((*table, "family"))
+    switched = outputs if slot == "family" and old is not None and old.value != kind else []
     return {
         key: given
         for key, given in settings.items()
-        if key[:depth] != table or len(key) <= depth or key[depth] not in foreign
+        if (key[:depth] != table or len(key) <= depth or key[depth] not in foreign) and key not in switched
     }
 
 
@@ -158,7 +177,11 @@ def _nest(settings: Settings) -> Tree:
 class _Reader:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._found: list[tuple[int, Problem]] = []
+        self._found: list[tuple[tuple[int, int], Problem]] = []
+        self._known: set[str] = set()
+        """Settings, as written, that some part of the model knows."""
+        self._unknown_to: dict[Problem, str] = {}
+        """Problems of settings that a part does not know, and the setting as written."""
 
     def construct(self, spec: type[S], tree: Tree, path: Key) -> S | None:
         """Build a spec from its table; note every problem, and return None if this very table is unusable."""
@@ -169,12 +192,12 @@ class _Reader:
                 self._unknown(spec, (*path, name))
             elif (inner := _spec_type(field)) is None:
                 values[name] = node.value if isinstance(node, Given) else _plain(node)
-            elif isinstance(node, Given) and node.value != {}:
-                self._note((*path, name), f"must be a table of settings ({', '.join(inner.model_fields)})")
+                self._known.add(_written(node))
+            elif isinstance(node, Given):
+                self._note((*path, name), _needs_table(inner, node))
             else:
-                table = {} if isinstance(node, Given) else node
-                kind = self._kind(field, table, (*path, name))
-                child = kind and self.construct(kind, table, (*path, name))
+                kind = self._kind(field, node, (*path, name))
+                child = kind and self.construct(kind, node, (*path, name))
                 if child is not None:
                     values[name] = child
         try:
@@ -203,36 +226,64 @@ class _Reader:
         known = list(spec.model_fields)
         if issubclass(spec, ModelSpec):
             known += sorted(SHARED)
+        elif "attention" in known:
+            known.append("heads")
         near = did_you_mean(key[-1], known)
-        are = "there are" if len(known) > 1 else "there is"
-        self._note(key, f"no such setting{near} ({are}: {', '.join(known)})", show_value=False)
+        if not near and key[0] in MODEL_WORDS:
+            near = ": it belongs under [model]"
+        self._note(key, "no such setting" + (near or f" (there are: {', '.join(known)})"), whole=True)
+        self._unknown_to[self._found[-1][1]] = _written(
+            self.settings[next(k for k in self.settings if k[: len(key)] == key)]
+        )
 
     def refuse(self, recipe: Recipe) -> None:
         """Note what cannot work together, at the setting that the user wrote, if it was written at all."""
-        for setting, reason in recipe.model.refusals():
-            self._note(("model", *setting.split(".")), reason)
+        for setting, reason in recipe.refusals():
+            self._note(tuple(setting.split(".")), reason)
 
-    def _note(self, key: Key, message: str, show_value: bool = True) -> None:
-        """Add a problem at the setting that the user wrote, which may be shared or stand inside a table."""
+    def _note(self, key: Key, message: str, *, whole: bool = False) -> None:
+        """Add a problem at the setting that the user wrote, which may be shared or stand inside a table.
+
+        With ``whole`` the problem is the name itself, however deep: it is shown as written, without its value.
+        """
         found = next((other for other in self.settings if other[: len(key)] == key), None)
         if found is None:  # a default does not fit: name the setting
-            self._found.append((0, Problem("", ".".join(key), message)))
+            self._found.append(((0, 0), Problem("", ".".join(key), message)))
             return
         given = self.settings[found]
-        written = ".".join(given.key.split(".")[: len(given.key.split(".")) - (len(found) - len(key))])
-        name = f"{written} = {_shown(given.value)}" if show_value and found == key else written
-        self._found.append((given.line, Problem(given.where, name, message)))
+        parts = given.key.split(".")
+        written = given.key if whole else ".".join(parts[: len(parts) - (len(found) - len(key))])
+        name = f"{written} = {_shown(given.value)}" if not whole and found == key else written
+        self._found.append(((given.line, given.order), Problem(given.where, name, message)))
 
     @property
     def problems(self) -> list[Problem]:
-        """Every problem once, in the order of the lines that cause them."""
-        return list(dict.fromkeys(problem for _, problem in sorted(self._found, key=lambda item: item[0])))
+        """Every problem once, in the order of the lines that cause them.
+
+        A shared setting that one part does not know is no problem if another part knows it.
+        """
+        ordered = [problem for _, problem in sorted(self._found, key=lambda item: item[0])]
+        return [p for p in dict.fromkeys(ordered) if self._unknown_to.get(p, "") not in self._known]
 
 
 def _spec_type(field: FieldInfo) -> type[Spec] | None:
     """The spec that a field takes, or None for a plain value."""
     annotation = field.annotation
     return annotation if isinstance(annotation, type) and issubclass(annotation, Spec) else None
+
+
+def _needs_table(spec: type[Spec], node: Given) -> str:
+    if issubclass(spec, Kinded) and node.value in kinds(spec.slot):
+        return f"must be a table of settings: write {node.key}.{spec.tag}={node.value}"
+    fields = [name for name in spec.model_fields if name != getattr(spec, "tag", None)] or list(spec.model_fields)
+    return f"must be a table of settings: for instance {node.key}.{fields[0]}=… ({', '.join(spec.model_fields)})"
+
+
+def _written(node: "Tree | Given") -> str:
+    """The setting as the user wrote it."""
+    while isinstance(node, dict):
+        node = next(iter(node.values()))
+    return node.key
 
 
 def _plain(tree: Tree) -> dict[str, Any]:
@@ -255,7 +306,7 @@ def describe_field(spec: type[Spec], field: str) -> str:
     info = spec.model_fields[field]
     schema = TypeAdapter[Any](info.annotation or Any).json_schema()
     for rule in info.metadata:  # bounds that stand on the field itself
-        schema |= {name: getattr(rule, name) for name in ("ge", "gt", "lt", "multiple_of") if hasattr(rule, name)}
+        schema |= {name: getattr(rule, name) for name in ("ge", "gt", "le", "lt", "multiple_of") if hasattr(rule, name)}
     return " or ".join(dict.fromkeys(_describe(schema)))
 
 
@@ -265,6 +316,8 @@ _BOUNDS = {
     "ge": "≥ {}",
     "exclusiveMinimum": "> {}",
     "gt": "> {}",
+    "maximum": "≤ {}",
+    "le": "≤ {}",
     "exclusiveMaximum": "< {}",
     "lt": "< {}",
     "multipleOf": "a multiple of {}",

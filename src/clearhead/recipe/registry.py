@@ -5,8 +5,11 @@ the family of the whole model). A *kind* is a spec, pure data that can refuse wh
 that does the work, named by a string so that reading a recipe never imports torch.
 """
 
+import re
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -58,11 +61,29 @@ def register(spec: type[Kinded], *, module: str | type) -> None:
     ``FeedForwardSpec``, ``NormSpec``); ``module`` is the class that does the work, or ``"package.module:Class"``.
     A name that is taken cannot be taken again, so that no package silently changes another's recipes.
     """
+    if not (isinstance(spec, type) and issubclass(spec, Kinded)):
+        raise TypeError(f"a spec derives from AttentionSpec, PositionSpec, FeedForwardSpec or NormSpec, not {spec!r}")
+    name = spec.model_fields[spec.tag].default if spec.tag in spec.model_fields else None
+    if not isinstance(name, str):
+        raise ValueError(f'{spec.__name__} needs a name: {spec.tag}: Literal["…"] = "…"')
+    if not (spec.__doc__ or "").strip():
+        raise ValueError(f"{spec.__name__} needs a docstring: its first line is shown to users")
+    if isinstance(module, str) and not re.fullmatch(r"[\w.]+:\w+", module):
+        raise ValueError(f'module reads "package.module:Class", not {module!r}')
     slot = _kinds.setdefault(spec.slot, {})
-    name = spec.name()
     if name in slot and slot[name].spec is not spec:
         raise ValueError(f"{spec.slot} {name!r} is registered already, by {slot[name].spec.__module__}")
     slot[name] = Kind(spec, module)
+
+
+@cache
+def load_plugins() -> None:
+    """Import the packages that announce kinds of their own, by an entry point of the group ``clearhead.kinds``.
+
+    So recipes on the command line can name them; in Python importing such a package is enough.
+    """
+    for entry in entry_points(group="clearhead.kinds"):
+        entry.load()
 
 
 def kinds(slot: str) -> dict[str, Kind]:

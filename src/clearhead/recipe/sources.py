@@ -15,6 +15,8 @@ from typing import Any
 from clearhead.errors import Problem, RecipeError, did_you_mean
 
 Key = tuple[str, ...]
+MODEL_WORDS = ("family", "layers", "width", "heads", "attention", "position", "feedforward", "norm", "dropout")
+"""Settings that people write without their section."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Given:
     """``recipe.toml``, ``command line``, ``preset tiny``."""
     line: int = 0
     """The line of a file; 0 if there are no lines."""
+    order: int = 0
+    """The number of a command-line argument, to report problems in the order they were typed."""
 
     @property
     def where(self) -> str:
@@ -87,7 +91,7 @@ def settings_of_text(text: str, name: str) -> Settings:
     """The settings of TOML text; ``name`` says whose it is in error messages."""
     try:
         table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise RecipeError([Problem(name, "", f"is not valid TOML: {error}")]) from None
     lines = _line_numbers(text)
 
@@ -107,13 +111,14 @@ def settings_of_overrides(overrides: Sequence[str]) -> Settings:
     """``section.key=value`` arguments; a value is TOML, or else taken as a bare word."""
     settings: Settings = {}
     problems = []
-    for text in overrides:
+    for order, text in enumerate(overrides):
         name, equals, value = text.partition("=")
         key = tuple(part.strip() for part in name.split("."))
         if not equals or len(key) < 2 or not all(key):
-            problems.append(Problem("command line", text, "an override reads section.key=value"))
+            hint = f"; did you mean model.{text}?" if equals and len(key) == 1 and key[0] in MODEL_WORDS else ""
+            problems.append(Problem("command line", text, f"an override reads section.key=value{hint}"))
             continue
-        given = Given(_toml_value(value.strip()), ".".join(key), "command line")
+        given = Given(_toml_value(value.strip()), ".".join(key), "command line", order=order)
         for inner, leaf in _flatten({"": given.value}):
             full = key + inner[1:]
             put(settings, full, replace(given, value=leaf, key=".".join(full)))
@@ -125,15 +130,16 @@ def settings_of_overrides(overrides: Sequence[str]) -> Settings:
 def _toml_value(text: str) -> Any:
     try:
         table = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no TOML, or a number with thousands of digits
         return text
     # a line break inside the argument could smuggle in further keys
     return table["value"] if len(table) == 1 else text
 
 
 def _flatten(table: Mapping[str, Any], prefix: Key = ()) -> Iterator[tuple[Key, Any]]:
+    """Leaves with their full names; a table without settings says nothing."""
     for name, value in table.items():
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping):
             yield from _flatten(value, (*prefix, name))
         else:
             yield (*prefix, name), value

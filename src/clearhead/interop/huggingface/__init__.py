@@ -1,7 +1,8 @@
 """Hugging Face folders: ``config.json``, safetensors weights and ``tokenizer.json`` become a clearhead model.
 
 A setting that clearhead does not know, or cannot represent exactly, is an error: nothing is ignored that could change
-a result. The networks that come out agree with transformers to 1e-5 a layer (tests/interop).
+what the network computes. How transformers' generate would search (beams, banned and forced tokens) is no part of the
+network and stays behind. The networks that come out agree with transformers to 1e-5 a layer (tests/interop).
 """
 
 from collections.abc import Callable

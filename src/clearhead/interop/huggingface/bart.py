@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import torch
+
 from clearhead.errors import UnsupportedModel
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan, Take, pairs
+from clearhead.positions import sinusoids
 
 _SELF = {
     "attention.query": "self_attn.q_proj",
@@ -37,10 +40,20 @@ def plan_marian(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     config.only("add_final_layer_norm", False)
     config.only("normalize_before", False)
     tables = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
+    _check_sinusoids(weights, tables)
     if shared:
         return _plan(model, weights, left_behind=tables)
     model["embedding"]["tie"] = "output"
     return _plan(model, weights, left_behind=tables, source="encoder.embed_tokens", target="decoder.embed_tokens")
+
+
+def _check_sinusoids(weights: ForeignWeights, tables: tuple[str, ...]) -> None:
+    """Stored tables are what transformers uses; ours are computed, so they must be the same."""
+    for name in tables:
+        if name in weights:
+            table = weights.tensors[name].float()
+            if not torch.allclose(table, sinusoids(*table.shape, layout="halves"), atol=1e-5):
+                raise UnsupportedModel(f"{weights.folder}: {name} does not hold sinusoids")
 
 
 def plan_bart(config: ForeignConfig, weights: ForeignWeights) -> Plan:
@@ -80,7 +93,7 @@ def _model(
     config.only("decoder_layerdrop", 0, 0.0)
     config.only("add_bias_logits", False)
     config.only("tie_word_embeddings", True)
-    config.take("num_hidden_layers", None)  # says encoder_layers again
+    config.only("num_hidden_layers", config.take("encoder_layers", 12))  # another name for it
     config.take("classifier_dropout", None)  # belongs to heads for other tasks
     activation = config.activation("activation_function", "gelu")
     size = config.take("vocab_size", vocabulary)

@@ -59,7 +59,7 @@ def plan_roberta(config: ForeignConfig, weights: ForeignWeights) -> Plan:
 
 
 def plan_distilbert(config: ForeignConfig, weights: ForeignWeights) -> Plan:
-    """DistilBERT: no segments and no pooler; its heads are left behind."""
+    """DistilBERT: no segments and no pooler; its head for masked tokens is left behind."""
     weights.drop_prefix("distilbert.")
     config.only("sinusoidal_pos_embds", False, True)  # only how the learned table was first filled
     config.only("tie_weights_", True)
@@ -124,7 +124,7 @@ def _encoder(
         "feedforward": {"width": hidden, "activation": activation},
         "norm": {"kind": "layernorm", "place": "post", "eps": eps},
         "dropout": {"residual": dropout, "embedding": dropout, "attention": attention_dropout},
-        "embedding": {"norm": True},
+        "embedding": {"norm": True, "scale": "none"},
         "init": {"kind": "normal", "std": std},
     }
 
@@ -150,6 +150,8 @@ def _plan(
     names |= pairs("", "", {"pooler": pooler, "head": head})
     model["pooler"] = f"{pooler}.weight" in weights
     dropout = model.pop("head_dropout")
+    if f"{head}.weight" in weights and not model["pooler"]:
+        raise UnsupportedModel(f"{weights.folder}: a head that labels every token is not supported")
     if f"{head}.weight" in weights:
         classes = len(weights.tensors[f"{head}.weight"])
         model |= {"family": "classifier", "classes": classes, "pooling": "first", "head_dropout": dropout}

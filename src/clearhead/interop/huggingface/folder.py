@@ -15,7 +15,7 @@ from clearhead.errors import DataError, UnsupportedModel
 def read_config(folder: Path) -> dict[str, Any]:
     """``config.json`` as a table."""
     if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder")
+        raise DataError(f"{folder}: {'is a file, not a folder' if folder.exists() else 'no such folder'}")
     config = _json(folder / "config.json")
     if not isinstance(config, dict):
         raise DataError(f"{folder / 'config.json'}: is not a table of settings")

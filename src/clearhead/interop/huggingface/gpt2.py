@@ -31,7 +31,7 @@ def plan_gpt2(config: ForeignConfig, weights: ForeignWeights) -> Plan:
         },
         "norm": {"kind": "layernorm", "place": "pre", "eps": config.take("layer_norm_epsilon", 1e-5)},
         "position": {"kind": "learned", "size": config.take("n_positions", 1024)},
-        "embedding": {"tie": "output"},
+        "embedding": {"tie": "output", "scale": "none"},
         "dropout": {
             "residual": config.take("resid_pdrop", 0.1),
             "embedding": config.take("embd_pdrop", 0.1),
@@ -46,6 +46,9 @@ def plan_gpt2(config: ForeignConfig, weights: ForeignWeights) -> Plan:
             "unk": "none",
         },
     }
+    vocabulary = model["vocabulary"]
+    if vocabulary["pad"] in (vocabulary["bos"], vocabulary["eos"]):
+        vocabulary["pad"] = "none"  # often set so for fine-tuning: then a mask, not the id, says what is padding
     names = {
         "decoder.embedding.tokens.weight": Take("wte.weight"),
         "decoder.embedding.position.table.weight": Take("wpe.weight"),

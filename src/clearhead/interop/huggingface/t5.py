@@ -34,7 +34,11 @@ def plan_t5(config: ForeignConfig, weights: ForeignWeights) -> Plan:
             "buckets": config.take("relative_attention_num_buckets", 32),
             "max_distance": config.take("relative_attention_max_distance", 128),
         },
-        "embedding": {"tie": "all" if tied else "inputs", "output_scale": "rsqrt" if scaled else "none"},
+        "embedding": {
+            "scale": "none",
+            "tie": "all" if tied else "inputs",
+            "output_scale": "rsqrt" if scaled else "none",
+        },
         "dropout": {"residual": rate, "embedding": rate, "attention": rate, "activation": rate},
         "vocabulary": {
             "source": size,
@@ -67,9 +71,9 @@ def plan_t5(config: ForeignConfig, weights: ForeignWeights) -> Plan:
 
 def _feedforward(config: ForeignConfig) -> dict[str, Any]:
     name = config.take("feed_forward_proj", "relu")
-    config.take("dense_act_fn", None)  # both follow from feed_forward_proj
-    config.take("is_gated_act", None)
     activation = "gelu_new" if name == "gated-gelu" else name.removeprefix("gated-")
+    config.only("dense_act_fn", activation)  # both follow from feed_forward_proj
+    config.only("is_gated_act", name.startswith("gated-"))
     if activation not in ACTIVATIONS:
         raise UnsupportedModel(f"{config.path}: feed_forward_proj = {name!r} is not supported")
     return {

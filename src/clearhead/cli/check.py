@@ -1,0 +1,92 @@
+"""``clearhead check``: the data doctor."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clearhead.cli.files import data_settings
+
+if TYPE_CHECKING:
+    from clearhead.data import Checkup
+
+
+def check(
+    what: Annotated[
+        list[str] | None, typer.Argument(help="A file of pairs, a task or a recipe; then section.key=value …")
+    ] = None,
+    train: Annotated[Path | None, typer.Option(help="Training pairs.")] = None,
+    dev: Annotated[Path | None, typer.Option(help="Pairs to choose the best model by.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Pairs to look at only at the end.")] = None,
+    src: Annotated[Path | None, typer.Option(help="Source lines, parallel to --tgt.")] = None,
+    tgt: Annotated[Path | None, typer.Option(help="Target lines.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Examine pairs before training on them: bad lines, duplicates, leaks between splits, lengths, unknown tokens.
+
+    Exits with 3 if something is wrong, and with 0 if there are only things to look at.
+    """
+    from clearhead.data import check_corpus, read_corpus
+    from clearhead.recipe import read_recipe
+
+    source, settings = data_settings(what or [], {"train": train, "dev": dev, "test": test}, {"train": (src, tgt)})
+    recipe = read_recipe(source, *settings, "data.bad_lines=skip")
+    checkup = check_corpus(read_corpus(recipe.data))
+    if as_json:
+        print(json.dumps(_table(checkup), ensure_ascii=False))
+    else:
+        _print(checkup)
+    if not checkup.healthy:
+        raise typer.Exit(3)
+
+
+def _table(checkup: "Checkup") -> dict[str, object]:
+    return {
+        "healthy": checkup.healthy,
+        "pairs": checkup.sizes,
+        "tokenizers": {"source": checkup.kinds[0], "target": checkup.kinds[1]},
+        "vocabulary": {"source": checkup.vocabulary[0], "target": checkup.vocabulary[1]},
+        "characters": {"source": checkup.alphabet[0], "target": checkup.alphabet[1]},
+        "unknown_percent": checkup.unknown,
+        "round_trip_loss_percent": checkup.lost,
+        "findings": [
+            {"what": finding.what, "serious": finding.serious, "count": finding.count, "examples": finding.examples}
+            for finding in checkup.findings
+        ],
+    }
+
+
+def _print(checkup: "Checkup") -> None:
+    print("pairs       " + ", ".join(f"{size:,} {part}" for part, size in checkup.sizes.items()))
+    for index, side in enumerate(("source", "target")):
+        print(
+            f"{side:<12}{checkup.kinds[index]}, vocabulary {checkup.vocabulary[index]:,}, "
+            f"{checkup.alphabet[index]:,} distinct characters"
+        )
+        _histogram(checkup.lengths[index])
+    for part in checkup.unknown:
+        print(
+            f"{part:<12}{checkup.unknown[part]:.3f} % unknown tokens, "
+            f"{checkup.lost[part]:.3f} % of lines do not come back from their tokens"
+        )
+    for finding in checkup.findings:
+        if finding.count:
+            print(f"{'wrong' if finding.serious else 'look at':<12}{finding.count:,} {finding.what}")
+            for example in finding.examples:
+                print(f"            {example}")
+    print("nothing is wrong" if checkup.healthy else "mend what is wrong before training")
+
+
+def _histogram(lengths: Counter[int], rows: int = 8, width: int = 40) -> None:
+    """Lengths in tokens, as bars."""
+    longest = max(lengths)
+    step = max(1, -(-longest // rows))
+    bins = Counter(dict.fromkeys(range(0, longest + 1, step), 0))
+    for length, count in lengths.items():
+        bins[length // step * step] += count
+    most = max(bins.values())
+    for start, count in sorted(bins.items()):
+        label = f"{start}–{start + step - 1}" if step > 1 else str(start)
+        print(f"  {label:>9} {'█' * round(width * count / most):<{width}} {count:,}")

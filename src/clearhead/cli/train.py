@@ -1,0 +1,53 @@
+"""``clearhead train``: the words of the command; the work is in ``clearhead.cli.training``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clearhead.cli.files import data_settings
+
+
+def train(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(help="A recipe, a preset, a file of pairs, or a task (g2p-en); then section.key=value …"),
+    ] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The run folder.")] = Path("runs/latest"),
+    train: Annotated[Path | None, typer.Option(help="Training pairs (.tsv, .jsonl, also .gz).")] = None,
+    dev: Annotated[Path | None, typer.Option(help="Pairs to choose the best model by.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Pairs to look at only at the end.")] = None,
+    src: Annotated[Path | None, typer.Option(help="Source lines, parallel to --tgt.")] = None,
+    tgt: Annotated[Path | None, typer.Option(help="Target lines.")] = None,
+    dev_src: Annotated[Path | None, typer.Option(help="Source lines of dev.")] = None,
+    dev_tgt: Annotated[Path | None, typer.Option(help="Target lines of dev.")] = None,
+    test_src: Annotated[Path | None, typer.Option(help="Source lines of test.")] = None,
+    test_tgt: Annotated[Path | None, typer.Option(help="Target lines of test.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Budget in minutes; 10 without any budget.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Budget in steps.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Budget in passes over the data.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where the run in the folder stands.")] = False,
+) -> None:
+    """Train a model on your own pairs. Needs no recipe: tokens, sizes and budget have defaults that suit the data.
+
+    clearhead train pairs.tsv -o runs/mine --minutes 30
+
+    clearhead train --src train.en --tgt train.de --dev-src val.en --dev-tgt val.de -o runs/en-de
+
+    clearhead train g2p-en model.layers=4 training.seed=2 -o runs/g2p
+    """
+    from clearhead.recipe import read_recipe
+
+    source, settings = data_settings(
+        what or [],
+        {"train": train, "dev": dev, "test": test},
+        {"train": (src, tgt), "dev": (dev_src, dev_tgt), "test": (test_src, test_tgt)},
+    )
+    for name, budget in (("minutes", minutes), ("steps", max_steps), ("epochs", epochs)):
+        if budget is not None:
+            settings.append(f"training.{name}={budget}")
+    recipe = read_recipe(source, *settings)
+
+    from clearhead.cli.training import train as run
+
+    run(recipe, output, resume=resume)

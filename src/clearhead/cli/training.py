@@ -1,0 +1,89 @@
+"""``clearhead train`` with torch: prepares the run, trains, and scores the best model."""
+
+import os
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from clearhead.cli.scores import print_scores
+from clearhead.errors import ClearheadError
+from clearhead.evaluation import dev_scores, evaluate, usual_metric
+from clearhead.models import SavedModel, Seq2Seq, build, count_parameters, load_model, save_model
+from clearhead.recipe import Recipe
+from clearhead.training import Prepared, Report, Trainer, prepare, reopen
+
+
+def train(recipe: Recipe, folder: Path, *, resume: bool) -> None:
+    """Train to the end of the budget; with ``resume`` go on where the run in this folder stands."""
+    torch.set_num_threads(recipe.training.threads or os.cpu_count() or 1)
+    ready = (folder / "recipe.toml").is_file()
+    if ready and not resume:
+        raise ClearheadError(f"{folder}: has a run already; add --resume to go on with it, or choose another -o")
+    run = reopen(folder) if ready else prepare(recipe, folder)
+    trainer = _trainer(run)
+    resumed = trainer.resume() if ready else False
+    report = trainer.report
+    _introduce(run, trainer, resumed=resumed)
+    report.start(trainer.progress.step)
+    try:
+        progress = trainer.run()
+    finally:
+        report.stop()
+    best = folder / "best.safetensors"
+    report.say(f"best dev {trainer.metric}: {progress.best:.2f} at step {progress.best_step:,}, in {best}")
+    if run.corpus.test:
+        model = load_model(best).model
+        assert isinstance(model, Seq2Seq)
+        report.say("on the test pairs, looked at only now:")
+        print_scores(evaluate(model, run.source, run.target, run.corpus.test, run.recipe.decoding))
+
+
+def _trainer(run: Prepared) -> Trainer:
+    spec = run.recipe.training
+    assert spec.steps is not None  # prepare() has fixed it
+    torch.manual_seed(spec.seed)
+    model = build(run.recipe)
+    if not isinstance(model, Seq2Seq):
+        raise ClearheadError(f"only seq2seq models can be trained yet, not {run.recipe.model.family}")
+
+    def save_best(best: Seq2Seq) -> None:
+        save_model(SavedModel(best, run.recipe, run.tokenizers), run.folder / "best.safetensors")
+
+    return Trainer(
+        model,
+        run.pairs,
+        spec,
+        steps=spec.steps,
+        folder=run.folder,
+        evaluate=partial(
+            dev_scores, source=run.source, target=run.target, pairs=run.corpus.dev, decoding=run.recipe.decoding
+        ),
+        metric=usual_metric(run.target) if spec.metric == "auto" else spec.metric,
+        save_best=save_best,
+        report=Report(run.folder, steps=spec.steps),
+    )
+
+
+def _introduce(run: Prepared, trainer: Trainer, *, resumed: bool) -> None:
+    """Say what is about to happen, before the first step."""
+    spec, pairs, report = run.recipe.training, run.pairs, trainer.report
+    parameters = count_parameters(trainer.model)
+    tokens = int(pairs.target.starts[-1]) + len(pairs)
+    if run.corpus.skipped:
+        report.say(str(run.corpus.skipped))
+    if pairs.too_long:
+        report.say(f"{pairs.too_long:,} training pairs are longer than data.max_length and left out")
+    copies = 4 + bool(spec.average)  # weights, gradients, two of Adam's, the average
+    report.say(
+        f"{len(pairs):,} training pairs, {tokens:,} target tokens an epoch, {trainer.padding():.1%} padding; "
+        f"{len(run.corpus.dev):,} dev, {len(run.corpus.test):,} test"
+    )
+    report.say(
+        f"{run.source.kind} {len(run.source):,} → {run.target.kind} {len(run.target):,}; {parameters:,} parameters, "
+        f"{copies * 4 * parameters / 2**20:.0f} MiB for weights and optimizer"
+    )
+    report.say(
+        f"{trainer.steps:,} steps of at most {spec.batch_tokens * spec.accumulate:,} tokens"
+        + (f"; going on after step {trainer.progress.step:,}" if resumed else "")
+    )

@@ -1,0 +1,157 @@
+"""Text to tokens and back, by the ``tokenizers`` library; learnt from training text only, kept as JSON.
+
+Four specials come first in every vocabulary: <pad> <s> </s> <unk>.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from clearhead.errors import DataError
+from clearhead.recipe import Tokenizer as TokenizerSpec
+
+SPECIALS = ["<pad>", "<s>", "</s>", "<unk>"]
+PAD, BOS, EOS, UNK = range(4)
+Kind = Literal["characters", "symbols", "bpe", "unigram"]
+
+
+class Codec:
+    """A tokenizer of one side: encodes lines in bulk, decodes ids, and is kept as text."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        # a special's name inside a text is text; the setting is not part of the JSON
+        self._tokenizer.encode_special_tokens = True
+
+    @classmethod
+    def learn(cls, kind: Kind, texts: Sequence[str], size: int | None = None) -> "Codec":
+        """Learn a vocabulary from training text."""
+        if kind in ("characters", "symbols"):
+            return cls(_closed(kind, texts))
+        return cls(_subwords(kind, texts, size or suitable_size(texts)))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Codec":
+        """The tokenizer that ``to_json`` wrote."""
+        return cls(Tokenizer.from_str(text))
+
+    def to_json(self) -> str:
+        """The tokenizer as text, for the model file."""
+        return self._tokenizer.to_str()
+
+    def __len__(self) -> int:
+        return self._tokenizer.get_vocab_size()
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text, without specials."""
+        return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each sequence of ids; specials are left out."""
+        texts: list[str] = self._tokenizer.decode_batch([list(row) for row in ids], skip_special_tokens=True)
+        return texts
+
+    @property
+    def kind(self) -> Kind:
+        """How this tokenizer cuts text."""
+        parts = json.loads(self.to_json())
+        if parts["model"]["type"] != "WordLevel":
+            return "bpe" if parts["model"]["type"] == "BPE" else "unigram"
+        return "symbols" if parts["pre_tokenizer"]["type"] == "WhitespaceSplit" else "characters"
+
+
+def _closed(kind: Kind, texts: Sequence[str]) -> Tokenizer:
+    """Every character, or every symbol between spaces, that the training text has."""
+    units: Counter[str] = Counter()
+    for text in texts:
+        units.update(text if kind == "characters" else text.split())
+    words = SPECIALS + [unit for unit, _ in sorted(units.items(), key=lambda item: (-item[1], item[0]))]
+    words = list(dict.fromkeys(words))
+    tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
+    if kind == "characters":
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+        tokenizer.decoder = decoders.Fuse()
+    else:
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        # symbols come back with one space between them, which is what WordLevel does by itself
+    tokenizer.add_special_tokens(SPECIALS)
+    return tokenizer
+
+
+def _subwords(kind: Kind, texts: Sequence[str], size: int) -> Tokenizer:
+    """Pieces of words: byte-level BPE, which knows every text, or unigram."""
+    common: dict[str, Any] = {"vocab_size": size, "special_tokens": SPECIALS, "show_progress": False}
+    trainer: Any
+    if kind == "bpe":
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+        trainer = trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **common)
+    else:
+        tokenizer = Tokenizer(models.Unigram())
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        tokenizer.decoder = decoders.Metaspace()
+        trainer = trainers.UnigramTrainer(unk_token="<unk>", **common)
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def suitable_kind(texts: Sequence[str]) -> Kind:
+    """What suits these lines: symbols, characters, or subwords.
+
+    Symbols: a small, closed set of words that come back again and again (phones, letters with spaces between).
+    Characters: single words of a small alphabet. Everything else is sentences, and gets byte-level BPE.
+    """
+    sample = texts[:: max(1, len(texts) // 20_000)]
+    words = Counter(word for text in sample for word in text.split())
+    total = sum(words.values())
+    if total >= 2 * len(sample) and len(words) <= max(20, min(500, total // 20)):
+        return "symbols"
+    alphabet = {character for text in sample for character in text}
+    if total <= 1.2 * len(sample) and len(alphabet) <= 500:
+        return "characters"
+    return "bpe"
+
+
+def suitable_size(texts: Sequence[str]) -> int:
+    """Subwords for this much text: about a third of its distinct words, between 500 and 32,000."""
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    return max(500, min(32_000, len(words) // 300 * 100))
+
+
+def suitable_sharing(source: Sequence[str], target: Sequence[str]) -> bool:
+    """Whether one vocabulary suits both sides: their alphabets overlap."""
+    left, right = ({character for text in side[:20_000] for character in text} for side in (source, target))
+    return len(left & right) >= 0.5 * min(len(left), len(right))
+
+
+def learn_codecs(
+    source: Sequence[str],
+    target: Sequence[str],
+    source_spec: TokenizerSpec,
+    target_spec: TokenizerSpec,
+    shared: bool | None,
+) -> tuple[Codec, Codec]:
+    """The tokenizers of both sides, one for both if they share it."""
+    left = suitable_kind(source) if source_spec.kind == "auto" else source_spec.kind
+    right = suitable_kind(target) if target_spec.kind == "auto" else target_spec.kind
+    if shared is None:
+        shared = left == right and left in ("bpe", "unigram") and suitable_sharing(source, target)
+    if shared:
+        both = Codec.learn(left, [*source, *target], source_spec.size or target_spec.size)
+        return both, both
+    return Codec.learn(left, source, source_spec.size), Codec.learn(right, target, target_spec.size)
+
+
+def codecs_of(tokenizers: Mapping[str, str]) -> tuple[Codec, Codec]:
+    """The tokenizers of source and target from the texts that a model file keeps."""
+    if "shared" in tokenizers:
+        both = Codec.from_json(tokenizers["shared"])
+        return both, both
+    if "source" in tokenizers and "target" in tokenizers:
+        return Codec.from_json(tokenizers["source"]), Codec.from_json(tokenizers["target"])
+    raise DataError("the model file has no tokenizers: it cannot read text")

@@ -1,0 +1,118 @@
+"""How good answers are: share of wrong lines, edit distance, BLEU, chrF, TER; with confidence intervals.
+
+A source may have several references; an answer is compared with the one that suits it best.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+References = Sequence[Sequence[str]]
+"""For each source, all its references."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A value and the interval that holds it in 95 % of bootstrap samples."""
+
+    value: float
+    low: float
+    high: float
+    signature: str = ""
+    """What exactly was computed, for metrics that have conventions."""
+
+
+def edit_distance(left: Sequence[str], right: Sequence[str]) -> int:
+    """Insertions, deletions and substitutions that turn one sequence into the other.
+
+    >>> edit_distance("kitten", "sitting")
+    3
+    """
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, start=1):
+        diagonal, row[0] = row[0], i
+        for j, b in enumerate(right, start=1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (a != b))
+    return row[-1]
+
+
+def line_errors(answers: Sequence[str], references: References) -> NDArray[np.float64]:
+    """1 for each answer that equals none of its references."""
+    pairs = zip(answers, references, strict=True)
+    return np.array([float(answer not in known) for answer, known in pairs])
+
+
+def symbol_errors(answers: Sequence[str], references: References, *, spaced: bool) -> NDArray[np.float64]:
+    """(edit distance to the closest reference, its length) for each answer; symbols stand between spaces, or are
+    characters."""
+
+    def symbols(text: str) -> Sequence[str]:
+        return text.split() if spaced else text
+
+    rows = []
+    for answer, known in zip(answers, references, strict=True):
+        distances = [(edit_distance(symbols(answer), symbols(text)), len(symbols(text))) for text in known]
+        rows.append(min(distances, key=lambda pair: (pair[0] / max(1, pair[1]), pair[0])))
+    return np.array(rows, dtype=np.float64)
+
+
+NAMES = ("line_error", "symbol_error", "bleu", "chrf", "ter")
+
+
+def score(
+    answers: Sequence[str],
+    references: References,
+    *,
+    spaced: bool,
+    bootstrap: int = 1000,
+    names: Collection[str] = NAMES,
+) -> dict[str, Metric]:
+    """The named metrics in percent. ``spaced``: symbols stand between spaces; otherwise they are characters."""
+    metrics: dict[str, Metric] = {}
+    size = len(answers)
+    if "line_error" in names:
+        lines = line_errors(answers, references)
+        metrics["line_error"] = _with_interval(lambda rows: 100 * float(lines[rows].mean()), size, bootstrap)
+    if "symbol_error" in names:
+        errors = symbol_errors(answers, references, spaced=spaced)
+
+        def rate(rows: NDArray[np.int64]) -> float:
+            return 100 * float(errors[rows, 0].sum() / max(1.0, errors[rows, 1].sum()))
+
+        metrics["symbol_error"] = _with_interval(rate, size, bootstrap)
+    return metrics | _sacrebleu(answers, references, bootstrap, names)
+
+
+def _with_interval(value: Callable[[NDArray[np.int64]], float], size: int, samples: int) -> Metric:
+    """The value over all lines, and the middle 95 % of its values over bootstrap samples of the lines."""
+    rng = np.random.default_rng(1)
+    everything = value(np.arange(size))
+    drawn = [value(rng.integers(0, size, size)) for _ in range(samples)]
+    low, high = np.percentile(drawn, [2.5, 97.5]) if drawn else (everything, everything)
+    return Metric(everything, float(low), float(high))
+
+
+def _sacrebleu(
+    answers: Sequence[str], references: References, bootstrap: int, names: Collection[str]
+) -> dict[str, Metric]:
+    """BLEU, chrF and TER by sacrebleu, with its signatures and its own bootstrap."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    most = max(len(known) for known in references)
+    # sacrebleu wants one stream per reference number; None stands for a reference that is not there
+    streams: list[Any] = [
+        [known[index] if index < len(known) else None for known in references] for index in range(most)
+    ]
+    metrics = {}
+    for name, metric in (("bleu", BLEU()), ("chrf", CHRF()), ("ter", TER())):
+        if name not in names:
+            continue
+        result = metric.corpus_score(list(answers), streams, n_bootstrap=max(1, bootstrap))
+        middle, spread = (float(result._mean), float(result._ci)) if bootstrap > 1 else (float(result.score), 0.0)
+        metrics[name] = Metric(float(result.score), middle - spread, middle + spread, metric.get_signature().format())
+    return metrics

@@ -1,0 +1,60 @@
+"""What a recipe's ``[data]`` can say: where pairs come from, and how text becomes tokens."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from clearhead.recipe.registry import Spec
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+File = str | Annotated[list[str], Field(min_length=2, max_length=2)]
+
+
+class Tokenizer(Spec):
+    """How the text of one side becomes tokens."""
+
+    kind: Literal["auto", "characters", "symbols", "bpe", "unigram"] = "auto"
+    """Single characters, symbols between spaces, byte-level BPE, unigram pieces; auto looks at the training data."""
+    size: Annotated[int, Field(ge=8)] | None = None
+    """How many tokens bpe and unigram may learn; without it a number that suits the data."""
+
+
+class Data(Spec):
+    """Pairs to learn from."""
+
+    task: Literal["none", "g2p-en"] = "none"
+    """A built-in task instead of files: g2p-en is English spelling → pronunciation."""
+    stress: bool = False
+    """For g2p-en: keep the stress marks of vowels."""
+    train: File | None = None
+    """A file of pairs (.tsv or .jsonl, also .gz), or two parallel files [source, target]."""
+    dev: File | None = None
+    """The same, to choose the best model by; without it a part of the training pairs."""
+    test: File | None = None
+    """The same, to be looked at only at the end; without it a part of the training pairs."""
+    dev_share: Share | None = None
+    """Part of the sources that goes to dev if there is no file; without it 5 %, at most about 2,000 sources."""
+    test_share: Share | None = None
+    """The same for test."""
+    bad_lines: Literal["refuse", "skip"] = "refuse"
+    """Lines with an empty side or a wrong number of columns: stop and name them, or count and leave them out."""
+    max_length: Annotated[int, Field(ge=1)] = 256
+    """Pairs with more tokens than this on a side are counted and left out of training."""
+    source: Tokenizer = Tokenizer()
+    """How source text becomes tokens."""
+    target: Tokenizer = Tokenizer()
+    """How target text becomes tokens."""
+    shared: bool | None = None
+    """One vocabulary for both sides; without it: yes for subwords if the alphabets overlap."""
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """Yield (setting, reason) for what cannot work together."""
+        if self.task != "none":
+            for name in ("train", "dev", "test"):
+                if getattr(self, name) is not None:
+                    yield name, f"the task {self.task} brings its own data"
+        if (self.dev_share or 0) + (self.test_share or 0) >= 1:
+            yield "dev_share", "dev and test together leave nothing to train on"
+        if self.shared and self.source.kind != self.target.kind:
+            yield "shared", f"one vocabulary needs one kind of tokens, not {self.source.kind} and {self.target.kind}"

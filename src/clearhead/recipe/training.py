@@ -1,0 +1,95 @@
+"""What a recipe's ``[training]`` can say."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from clearhead.recipe.registry import Spec
+
+Positive = Annotated[float, Field(gt=0)]
+Steps = Annotated[int, Field(ge=1)]
+
+
+class Optimizer(Spec):
+    """How gradients become steps."""
+
+    kind: Literal["adamw", "muon"] = "adamw"
+    """AdamW for everything, or Muon for the hidden matrices and AdamW for the rest."""
+    rate: Positive = 2e-3
+    """The highest learning rate."""
+    betas: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)] = Field(
+        default=[0.9, 0.98]
+    )
+    """How long AdamW remembers gradients and their squares."""
+    eps: Positive = 1e-9
+    """Keeps AdamW's division away from zero."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    """Pull of matrices towards zero; biases, gains and embeddings are left alone."""
+    muon_rate: Positive = 0.02
+    """The highest learning rate of the matrices that Muon moves."""
+
+
+class Schedule(Spec):
+    """How the learning rate changes."""
+
+    kind: Literal["cosine", "linear", "inverse-sqrt", "constant"] = "cosine"
+    """After the warm-up: down to zero along a cosine or a line, down with 1/√step, or not at all."""
+    warmup: Annotated[float, Field(ge=0)] = 0.04
+    """Steps of rising rate: a number of steps, or below 1 a share of all steps."""
+
+
+class Training(Spec):
+    """How a model is trained."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    """Decides weights, order of the data and dropout."""
+    steps: Steps | None = None
+    """Budget: optimizer steps."""
+    epochs: Steps | None = None
+    """Budget: passes over the training pairs."""
+    minutes: Positive | None = None
+    """Budget: minutes, turned into steps by a short calibration before training starts; without any budget: 10."""
+    batch_tokens: Annotated[int, Field(ge=16)] = 2048
+    """Padded target tokens in a batch, at most."""
+    accumulate: Steps = 1
+    """Batches whose gradients make one step."""
+    window: Annotated[int, Field(ge=1)] = 50_000
+    """Pairs that are shuffled and sorted by length together."""
+    optimizer: Optimizer = Optimizer()
+    """How gradients become steps."""
+    schedule: Schedule = Schedule()
+    """How the learning rate changes."""
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """Share of the probability that is spread over all tokens."""
+    clip: Positive = 1.0
+    """The largest norm that a gradient may have."""
+    average: Annotated[float, Field(ge=0, lt=1)] = 0.999
+    """Memory of the exponential moving average that is evaluated and saved; 0 turns it off."""
+    evaluate_every: Steps | None = None
+    """Steps between looks at dev; without it about twenty in a run."""
+    patience: Steps | None = None
+    """Stop after this many looks at dev without a better score."""
+    metric: Literal["auto", "line_error", "symbol_error", "bleu", "chrf", "loss"] = "auto"
+    """What the best model is chosen by; auto: line_error for symbols and characters, else bleu."""
+    save_every: Steps | None = None
+    """Steps between checkpoints; without it as often as dev is looked at."""
+    threads: Steps | None = None
+    """CPU threads; without it all cores."""
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """Yield (setting, reason) for what cannot work together."""
+        budgets = [name for name in ("steps", "epochs", "minutes") if getattr(self, name) is not None]
+        if len(budgets) > 1:
+            yield budgets[1], f"one budget is enough, and {budgets[0]} is given too"
+
+
+class Decoding(Spec):
+    """How a trained model answers: the same for dev scores, `eval` and `run`."""
+
+    max_ratio: Positive = 3.0
+    """The longest answer: this many tokens for each source token …"""
+    max_extra: Annotated[int, Field(ge=0)] = 20
+    """… and this many more."""
+    batch_tokens: Annotated[int, Field(ge=1)] = 4096
+    """Source tokens that are answered together; the answers do not depend on it."""

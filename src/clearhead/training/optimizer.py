@@ -1,0 +1,29 @@
+"""Optimizers: AdamW for everything, or Muon for the hidden matrices."""
+
+from torch import nn, optim
+
+from clearhead.blocks import Output
+from clearhead.recipe import Optimizer
+
+
+def make_optimizers(model: nn.Module, spec: Optimizer) -> list[optim.Optimizer]:
+    """The optimizers of a model; each group knows its highest rate as ``peak``.
+
+    Matrices of the layers decay; biases, gains and embeddings do not.
+    """
+    tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding | Output)}
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    hidden = [p for p in parameters if p.dim() == 2 and id(p) not in tables]
+    others = [p for p in parameters if p.dim() != 2 or id(p) in tables]
+    optimizers: list[optim.Optimizer] = []
+    groups = [{"params": others, "weight_decay": 0.0}]
+    if spec.kind == "muon":
+        optimizers.append(optim.Muon(hidden, lr=spec.muon_rate, weight_decay=spec.weight_decay, momentum=0.95))
+    else:
+        groups.append({"params": hidden, "weight_decay": spec.weight_decay})
+    beta1, beta2 = spec.betas
+    optimizers.append(optim.AdamW(groups, lr=spec.rate, betas=(beta1, beta2), eps=spec.eps, fused=True))
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["peak"] = group["lr"]
+    return optimizers

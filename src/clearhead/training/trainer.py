@@ -1,0 +1,257 @@
+"""The training loop: steps are its only clock, and between any two of them it can be stopped and resumed exactly."""
+
+import copy
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clearhead.data import PAD, Batch, EncodedPairs, make_batch, padding_share, plan_epoch
+from clearhead.errors import Diverged, Interrupted
+from clearhead.models import Seq2Seq, stored_tensors
+from clearhead.recipe import Training
+from clearhead.training.checkpoint import (
+    Checkpoint,
+    load_checkpoint,
+    optimizer_tensors,
+    restore_optimizers,
+    save_checkpoint,
+)
+from clearhead.training.loss import token_loss
+from clearhead.training.optimizer import make_optimizers
+from clearhead.training.report import Report
+from clearhead.training.schedule import rate_at
+
+Evaluate = Callable[[Seq2Seq], dict[str, float]]
+LOG_EVERY = 20
+
+
+@dataclass
+class Progress:
+    """Where a run stands: everything that is neither a tensor nor the recipe."""
+
+    step: int = 0
+    epoch: int = 0
+    index: int = 0
+    """Batches of the epoch that are done."""
+    loss_sum: float = 0.0
+    """Loss and tokens since the last line of the log."""
+    token_sum: int = 0
+    best: float | None = None
+    best_step: int = 0
+    waited: int = 0
+    """Looks at dev without a better score."""
+    seconds: float = 0.0
+    """Time spent so far, over all resumes; for people, no decision rests on it."""
+    history: list[dict[str, float]] = field(default_factory=list)
+    """Dev scores so far."""
+
+
+class Trainer:
+    """Trains one model on encoded pairs."""
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        pairs: EncodedPairs,
+        spec: Training,
+        *,
+        steps: int,
+        folder: Path,
+        evaluate: Evaluate,
+        metric: str,
+        save_best: Callable[[Seq2Seq], None],
+        report: Report,
+    ) -> None:
+        self.model, self.pairs, self.spec, self.steps = model, pairs, spec, steps
+        self.folder, self.evaluate, self.metric = folder, evaluate, metric
+        self.save_best, self.report = save_best, report
+        self.average = copy.deepcopy(model).requires_grad_(requires_grad=False) if spec.average else model
+        self.optimizers = make_optimizers(model, spec.optimizer)
+        self.progress = Progress()
+        self.look_every = spec.evaluate_every or max(1, min(1000, steps // 20))
+        self.save_every = spec.save_every or self.look_every
+        self._plan: tuple[int, list[NDArray[np.int64]]] = (-1, [])
+
+    # ---- the loop ----
+
+    def run(self) -> Progress:
+        """Train to the end of the budget, or until patience ends."""
+        started = time.monotonic() - self.progress.seconds
+        with _stop_signals() as stop:
+            while self.progress.step < self.steps and not self._out_of_patience():
+                self._step()
+                self.progress.seconds = time.monotonic() - started
+                step = self.progress.step
+                if step % LOG_EVERY == 0 or step == self.steps:
+                    self._log()
+                if step % self.look_every == 0 or step == self.steps:
+                    self._look_at_dev()
+                    self.progress.seconds = time.monotonic() - started
+                if step % self.save_every == 0 or step == self.steps or stop:
+                    self.save()
+                if stop:
+                    raise Interrupted(stop[0], f"stopped after step {step}; {self.folder} has everything: --resume")
+        return self.progress
+
+    def _step(self) -> None:
+        """One optimizer step over ``accumulate`` batches, normalised by all their tokens."""
+        self.model.train()
+        batches = [self._next_batch() for _ in range(self.spec.accumulate)]
+        tokens = sum(batch.tokens for batch in batches)
+        loss_sum = 0.0
+        for batch in batches:
+            loss = batch_loss(self.model, batch, self.spec.label_smoothing)
+            (loss / tokens).backward()  # type: ignore[no-untyped-call]
+            loss_sum += float(loss.detach())
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.spec.clip))
+        self._check(loss_sum / tokens, norm)
+        share = rate_at(self.progress.step, self.spec.schedule, self.steps)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = group["peak"] * share
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        self.progress.step += 1
+        if self.average is not self.model:
+            self._move_average()
+        self.progress.loss_sum += loss_sum
+        self.progress.token_sum += tokens
+
+    def _next_batch(self) -> Batch:
+        """The batch that follows from (seed, epoch, index)."""
+        if self.progress.index >= len(self._epoch_plan()):
+            self.progress.epoch += 1
+            self.progress.index = 0
+        rows = self._epoch_plan()[self.progress.index]
+        self.progress.index += 1
+        return make_batch(self.pairs, rows)
+
+    def _epoch_plan(self) -> list[NDArray[np.int64]]:
+        epoch = self.progress.epoch
+        if self._plan[0] != epoch:
+            spec = self.spec
+            plan = plan_epoch(
+                self.pairs, seed=spec.seed, epoch=epoch, batch_tokens=spec.batch_tokens, window=spec.window
+            )
+            self._plan = (epoch, plan)
+        return self._plan[1]
+
+    def _move_average(self) -> None:
+        """average ← decay · average + (1 − decay) · weights; the memory is short while there is little to remember."""
+        decay = min(self.spec.average, (1 + self.progress.step) / (10 + self.progress.step))
+        with torch.no_grad():
+            torch._foreach_lerp_(list(self.average.parameters()), list(self.model.parameters()), 1 - decay)
+
+    def _check(self, loss: float, norm: float) -> None:
+        if math.isfinite(loss) and math.isfinite(norm):
+            return
+        raise Diverged(
+            f"step {self.progress.step + 1}: the loss is {loss}, its gradient {norm}. The last checkpoint in "
+            f"{self.folder / 'last'} is good. Try a lower training.optimizer.rate, a longer training.schedule.warmup, "
+            "or model.norm.place=pre"
+        )
+
+    # ---- looking ----
+
+    def _log(self) -> None:
+        progress = self.progress
+        rate = self.optimizers[-1].param_groups[0]["lr"]
+        loss = progress.loss_sum / max(1, progress.token_sum)
+        self.report.training(
+            {"step": progress.step, "epoch": progress.epoch, "loss": loss, "rate": rate},
+            tokens=progress.token_sum,
+            seconds=progress.seconds,
+        )
+        progress.loss_sum, progress.token_sum = 0.0, 0
+
+    def _look_at_dev(self) -> None:
+        """Score the average on dev, and keep it if it is the best so far."""
+        progress = self.progress
+        scores = self.evaluate(self.average)
+        value = scores[self.metric]
+        sign = 1 if self.metric in ("bleu", "chrf") else -1
+        better = progress.best is None or sign * value > sign * progress.best
+        if better:
+            progress.best, progress.best_step, progress.waited = value, progress.step, 0
+            self.save_best(self.average)
+        else:
+            progress.waited += 1
+        row = {"step": progress.step} | {f"dev_{name}": score for name, score in scores.items()}
+        progress.history.append(row)
+        self.report.dev(row, best=better, seconds=progress.seconds)
+
+    def _out_of_patience(self) -> bool:
+        return self.spec.patience is not None and self.progress.waited >= self.spec.patience
+
+    # ---- stopping and going on ----
+
+    def save(self) -> None:
+        """Write everything that the next step depends on."""
+        tensors = {f"model.{name}": tensor for name, tensor in stored_tensors(self.model).items()}
+        if self.average is not self.model:
+            tensors |= {f"average.{name}": tensor for name, tensor in stored_tensors(self.average).items()}
+        tensors |= optimizer_tensors(self.optimizers)
+        tensors["random"] = torch.random.get_rng_state()
+        save_checkpoint(self.folder / "last", self.progress.step, Checkpoint(tensors, asdict(self.progress)))
+
+    def resume(self) -> bool:
+        """Go back to the newest checkpoint that is whole; False if there is none yet."""
+        checkpoint, complaints = load_checkpoint(self.folder / "last")
+        for complaint in complaints:
+            self.report.say(complaint)
+        if checkpoint is None:
+            return False
+        _copy(stored_tensors(self.model), checkpoint.tensors, "model.")
+        if self.average is not self.model:
+            _copy(stored_tensors(self.average), checkpoint.tensors, "average.")
+        restore_optimizers(self.optimizers, checkpoint.tensors)
+        torch.random.set_rng_state(checkpoint.tensors["random"])
+        self.progress = Progress(**checkpoint.state)
+        self.report.forget_after(self.progress.step)
+        return True
+
+    def padding(self) -> float:
+        """Which part of the first epoch's tokens is padding."""
+        return padding_share(self.pairs, self._epoch_plan())
+
+
+def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
+    """The summed loss of the tokens that count."""
+    there = batch.labels != PAD
+    states = model.states(batch.source, batch.inputs)
+    return token_loss(states[there], model.output, batch.labels[there], smoothing)
+
+
+def _copy(into: dict[str, Tensor], tensors: dict[str, Tensor], prefix: str) -> None:
+    with torch.no_grad():
+        for name, tensor in into.items():
+            tensor.copy_(tensors[prefix + name])
+
+
+@contextmanager
+def _stop_signals() -> Iterator[list[int]]:
+    """While inside, SIGINT and SIGTERM are noted in a list instead of ending the process."""
+    noted: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        noted.append(number)
+
+    previous: dict[signal.Signals, Any] = {}
+    try:
+        for caught in (signal.SIGINT, signal.SIGTERM):
+            previous[caught] = signal.signal(caught, note)
+        yield noted
+    finally:
+        for caught, handler in previous.items():
+            signal.signal(caught, handler)
