@@ -22,8 +22,10 @@ def train(recipe: Recipe, folder: Path, *, resume: bool) -> None:
         raise ClearheadError(f"{folder}: has a run already; add --resume to go on with it, or choose another -o")
     run = reopen(folder) if ready else prepare(recipe, folder)
     trainer = _trainer(run)
-    resumed = trainer.resume() if ready else False
     report = trainer.report
+    resumed = ready and trainer.resume()
+    if not resumed:
+        report.forget_after(0)  # a run that was killed before its first checkpoint starts from scratch
     _introduce(run, trainer, resumed=resumed)
     report.start(trainer.progress.step)
     try:

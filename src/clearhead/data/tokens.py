@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from clearhead.errors import DataError
 from clearhead.recipe import Tokenizer as TokenizerSpec
@@ -47,8 +47,9 @@ class Codec:
         return self._tokenizer.get_vocab_size()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text, without specials."""
-        return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+        """Ids of each text. The name of a special inside a text is text, if only an unknown one."""
+        rows = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+        return [row if not row or min(row) >= UNK else [max(index, UNK) for index in row] for row in rows]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of ids; specials are left out."""
@@ -88,7 +89,9 @@ def _subwords(kind: Kind, texts: Sequence[str], size: int) -> Tokenizer:
     trainer: Any
     if kind == "bpe":
         tokenizer = Tokenizer(models.BPE())
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        # a space before every text, so that its first word is cut like any other; taken away again when decoding
+        tokenizer.normalizer = normalizers.Prepend(" ")
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
         trainer = trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **common)
     else:

@@ -1,0 +1,129 @@
+"""Training as a process: the whole journey, a storm of kills, signals, and what goes wrong."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.training.test_trainer import assert_same_run
+from tests.training.toy import SMALL, write_pairs
+
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "NO_COLOR": "1", "COLUMNS": "120"}
+
+
+def clearhead(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "clearhead", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "clearhead", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+
+
+def test_train_evaluate_and_go_on(tmp_path: Path) -> None:
+    """Pairs to model to scores; the dev score of the run is the score that eval gives (contract 2)."""
+    pairs, run = write_pairs(tmp_path / "pairs.tsv"), str(tmp_path / "run")
+    trained = clearhead("train", str(pairs), "-o", run, "--max-steps", "150", "training.evaluate_every=75", *SMALL)
+    assert trained.returncode == 0, trained.stderr
+    for words in ("training pairs", "padding", "parameters", "150 steps", "dev: line_error", "best dev line_error"):
+        assert words in trained.stderr
+    assert "line_error" in trained.stdout
+    scores = json.loads(clearhead("eval", run, "--split", "dev", "--json").stdout)
+    best = next(line for line in trained.stderr.splitlines() if line.startswith("best dev"))
+    assert f"best dev line_error: {scores['metrics']['line_error']['value']:.2f} " in best
+    assert scores["metrics"]["bleu"]["signature"].startswith("nrefs:1")
+    again = clearhead("train", str(pairs), "-o", run)
+    assert again.returncode == 1
+    assert "has a run already; add --resume" in again.stderr
+    finished = clearhead("train", str(pairs), "-o", run, "--resume")
+    assert finished.returncode == 0
+    assert "going on after step 150" in finished.stderr
+
+
+def test_a_storm_of_kills_changes_nothing(tmp_path: Path) -> None:
+    """Contract 3: SIGKILL at random instants, checkpoints written at every step, so that writes are hit as well."""
+    pairs = write_pairs(tmp_path / "pairs.tsv")
+    hard = ["training.accumulate=2", "training.evaluate_every=20", "training.save_every=1", "training.patience=99"]
+    arguments = ["--max-steps", "60", *hard, *SMALL]
+    undisturbed = clearhead("train", str(pairs), "-o", str(tmp_path / "whole"), *arguments)
+    assert undisturbed.returncode == 0, undisturbed.stderr
+    rng, kills = random.Random(4), 0
+    for _ in range(40):
+        process = start("train", str(pairs), "-o", str(tmp_path / "storm"), "--resume", *arguments)
+        try:
+            _, errors = process.communicate(timeout=rng.uniform(2.0, 4.5) if kills < 4 else 120)
+            break
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            kills += 1
+    assert process.returncode == 0, errors
+    assert kills >= 1
+    assert_same_run(tmp_path / "whole", tmp_path / "storm")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_signals_save_first(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    pairs, run = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "run"
+    arguments = ["train", str(pairs), "-o", str(run), "--max-steps", "100000", "training.evaluate_every=100000", *SMALL]
+    process = start(*arguments)
+    for _ in range(600):
+        if (run / "metrics.jsonl").is_file():
+            break
+        time.sleep(0.1)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "has everything: --resume" in errors
+    assert "Traceback" not in errors
+    assert len(list((run / "last").glob("*.safetensors"))) == 1
+
+
+def test_check_says_what_is_wrong(tmp_path: Path) -> None:
+    pairs = write_pairs(tmp_path / "pairs.tsv")
+    good = clearhead("check", str(pairs))
+    assert good.returncode == 0, good.stderr
+    assert "characters" in good.stdout
+    assert "nothing is wrong" in good.stdout
+    pairs.write_text(pairs.read_text() + "no tab here\n")
+    bad = clearhead("check", str(pairs), "--json")
+    assert bad.returncode == 3
+    report = json.loads(bad.stdout)
+    assert not report["healthy"]
+    assert report["findings"][0]["examples"][0].endswith("1 columns between tabs instead of 2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["train"], 3, "nothing to train on"),
+        (["train", "nowhere.tsv"], 2, "no such recipe, file of pairs or task"),
+        (["train", "g2p-eng"], 2, "did you mean g2p-en?"),
+        (["train", "--src", "a.en"], 2, "parallel files come in twos"),
+        (["train", "g2p-en", "--minutes", "1", "--epochs", "1"], 2, "one budget is enough"),
+        (["eval", "nowhere"], 3, "name the pairs"),
+        (["eval", "nowhere", "nowhere.tsv"], 3, "cannot be read"),
+        (["check", "bad.tsv"], 2, "no such recipe, file of pairs or task"),
+    ],
+)
+def test_what_goes_wrong_is_one_message(arguments: list[str], code: int, message: str, tmp_path: Path) -> None:
+    result = clearhead(*arguments, *(["-o", str(tmp_path / "run")] if arguments[0] == "train" else []))
+    assert result.returncode == code, result.stderr
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_broken_file_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_bytes(b"a\tb\n\xff\tc\n")
+    result = clearhead("train", str(pairs), "-o", str(tmp_path / "run"))
+    assert result.returncode == 3
+    assert "line 2: is not UTF-8" in result.stderr
+    assert not (tmp_path / "run").exists()

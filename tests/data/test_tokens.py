@@ -1,0 +1,82 @@
+"""Tokenizers: texts come back as they were, specials in a text are text, and the choice suits the data."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clearhead.data import SPECIALS, UNK, Codec, codecs_of, learn_codecs, suitable_kind
+from clearhead.errors import DataError
+from clearhead.recipe import Tokenizer
+
+SENTENCES = [
+    f"The {w} fox No. {i} jumps over «{w}» dogs, doesn't it?" for i, w in enumerate(["quick", "lazy", "süße"] * 40)
+]
+WORDS = [f"{a}{b}{c}ing" for a in "bcdfg" for b in "aeiou" for c in "nmrt"]
+PHONES = [" ".join(word.upper()) for word in WORDS]
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"), [("characters", WORDS), ("symbols", PHONES), ("bpe", SENTENCES), ("unigram", SENTENCES)]
+)
+def test_known_texts_come_back_as_they_were(kind: str, texts: list[str]) -> None:
+    codec = Codec.learn(kind, texts, size=400)  # type: ignore[arg-type]
+    again = Codec.from_json(codec.to_json())
+    assert again.decode(again.encode(texts)) == texts
+    assert again.kind == kind
+    assert len(again) == len(codec)
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=40))
+@settings(max_examples=300, deadline=None)
+def test_bytes_know_every_text(text: str) -> None:
+    """Byte-level BPE has no unknown tokens: any text comes back, also one of control characters."""
+    codec = _bpe()
+    ids = codec.encode([text])[0]
+    assert UNK not in ids
+    assert codec.decode([ids]) == [text]
+
+
+def test_specials_come_first_and_their_names_are_text() -> None:
+    for kind, texts in (("characters", WORDS), ("symbols", PHONES), ("bpe", SENTENCES), ("unigram", SENTENCES)):
+        codec = Codec.from_json(Codec.learn(kind, texts, size=400).to_json())  # type: ignore[arg-type]
+        assert codec.decode([[0, 1, 2, 3]]) == [""]
+        for special in SPECIALS[:3]:
+            assert not {0, 1, 2} & set(codec.encode([f"{special} a"])[0]), (kind, special)
+
+
+def test_what_was_not_learnt_is_unknown() -> None:
+    codec = Codec.learn("characters", ["abc"])
+    assert codec.encode(["abz"])[0][-1] == UNK
+    assert len(codec) == 4 + 3
+
+
+def test_the_choice_suits_the_data() -> None:
+    assert suitable_kind(PHONES) == "symbols"
+    assert suitable_kind(WORDS) == "characters"
+    assert suitable_kind(SENTENCES) == "bpe"
+    source, target = learn_codecs(WORDS, PHONES, Tokenizer(), Tokenizer(), None)
+    assert (source.kind, target.kind) == ("characters", "symbols")
+    left, right = learn_codecs(SENTENCES, SENTENCES, Tokenizer(), Tokenizer(size=300), None)
+    assert left is right
+    assert len(left) == 300
+    left, right = learn_codecs(SENTENCES, SENTENCES, Tokenizer(kind="unigram"), Tokenizer(), shared=False)
+    assert (left.kind, right.kind) == ("unigram", "bpe")
+
+
+def test_a_model_file_keeps_them() -> None:
+    codec = _bpe()
+    source, target = codecs_of({"shared": codec.to_json()})
+    assert source is target
+    source, target = codecs_of({"source": codec.to_json(), "target": Codec.learn("symbols", PHONES).to_json()})
+    assert (source.kind, target.kind) == ("bpe", "symbols")
+    with pytest.raises(DataError, match="has no tokenizers"):
+        codecs_of({})
+
+
+_cache: dict[str, Codec] = {}
+
+
+def _bpe() -> Codec:
+    if "bpe" not in _cache:
+        _cache["bpe"] = Codec.learn("bpe", SENTENCES, size=400)
+    return _cache["bpe"]

@@ -1,0 +1,60 @@
+"""The loss, whole and in chunks, and the learning rate."""
+
+import math
+
+import pytest
+import torch
+
+from clearhead.blocks import Output
+from clearhead.recipe import Schedule
+from clearhead.training import token_loss
+from clearhead.training.schedule import rate_at
+
+
+@pytest.mark.parametrize("size", [50, 2500])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_torchs_whole_or_in_chunks(size: int, bias: bool, smoothing: float) -> None:
+    """Reference: torch's cross_entropy over whole logits; value and all gradients, 300 rows, more than two chunks."""
+    weight = torch.randn(size, 16) * 0.3
+    labels = torch.randint(0, size, (300,))
+
+    def run(chunked: bool) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        output = Output(weight.clone(), bias=bias)
+        if output.bias is not None:
+            torch.nn.init.normal_(output.bias)
+        states = torch.randn(300, 16, requires_grad=True)
+        if chunked:
+            loss = token_loss(states, output, labels, smoothing)
+        else:
+            loss = torch.nn.functional.cross_entropy(output(states), labels, reduction="sum", label_smoothing=smoothing)
+        (loss / 7).backward()
+        gradients = [states.grad, output.weight.grad] + ([output.bias.grad] if output.bias is not None else [])
+        return [loss.detach(), *(gradient for gradient in gradients if gradient is not None)]
+
+    for mine, other in zip(run(chunked=True), run(chunked=False), strict=True):
+        torch.testing.assert_close(mine, other, atol=1e-4, rtol=1e-5)
+
+
+def test_chunks_reject_a_forgotten_term() -> None:
+    """The wrong variant: smoothing left out is noticed."""
+    output = Output(torch.randn(2500, 16) * 0.3)
+    states, labels = torch.randn(300, 16), torch.randint(0, 2500, (300,))
+    smoothed, plain = (float(token_loss(states, output, labels, smoothing).detach()) for smoothing in (0.1, 0.0))
+    assert abs(smoothed - plain) > 1
+
+
+def test_schedules() -> None:
+    """Up to 1 during the warm-up; then a cosine or a line to 0, 1/√step, or nothing."""
+    for kind in ("cosine", "linear", "inverse-sqrt", "constant"):
+        spec = Schedule(kind=kind, warmup=10)
+        rates = [rate_at(step, spec, 100) for step in range(101)]
+        assert rates[0] == pytest.approx(0.1)
+        assert rates[9] == pytest.approx(1.0)
+        assert all(0 <= rate <= 1 for rate in rates)
+    assert rate_at(55, Schedule(kind="cosine", warmup=10), 100) == pytest.approx(0.5)
+    assert rate_at(55, Schedule(kind="linear", warmup=10), 100) == pytest.approx(0.5)
+    assert rate_at(39, Schedule(kind="inverse-sqrt", warmup=10), 100) == pytest.approx(math.sqrt(10 / 40))
+    assert rate_at(100, Schedule(kind="cosine", warmup=10), 100) == pytest.approx(0.0)
+    assert rate_at(3, Schedule(warmup=0.04), 100) == pytest.approx(1.0)

@@ -1,0 +1,241 @@
+"""Contracts of training: accumulated = large batch, same seed = same run, resumed = never stopped."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from clearhead.cli.training import _trainer
+from clearhead.data import make_batch
+from clearhead.errors import DamagedFile, DataError, Diverged
+from clearhead.models import build
+from clearhead.recipe import read_recipe
+from clearhead.training import Trainer, prepare, reopen
+from clearhead.training.checkpoint import load_checkpoint
+from clearhead.training.trainer import batch_loss
+from tests.training.toy import SMALL, write_pairs
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return write_pairs(tmp_path / "pairs.tsv")
+
+
+def new_run(data: Path, folder: Path, *overrides: str) -> Trainer:
+    recipe = read_recipe(None, f'data.train="{data}"', *SMALL, "training.steps=24", *overrides)
+    trainer = _trainer(prepare(recipe, folder))
+    trainer.report.quiet = True
+    return trainer
+
+
+def continued(folder: Path) -> Trainer:
+    trainer = _trainer(reopen(folder))
+    trainer.report.quiet = True
+    trainer.resume()
+    return trainer
+
+
+HARD = ["training.accumulate=2", "training.evaluate_every=8", "training.save_every=3", "training.patience=50"]
+
+
+def state_of(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any], str]:
+    """Everything that a run leaves: tensors, counters without the clock, metrics."""
+    checkpoint, complaints = load_checkpoint(folder / "last")
+    assert checkpoint is not None
+    assert not complaints
+    counters = {name: value for name, value in checkpoint.state.items() if name != "seconds"}
+    return checkpoint.tensors, counters, (folder / "metrics.jsonl").read_text()
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    (mine, my_state, my_metrics), (theirs, their_state, their_metrics) = state_of(one), state_of(other)
+    assert mine.keys() == theirs.keys()
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in mine.items())
+    assert my_state == their_state
+    assert my_metrics == their_metrics
+    best, other_best = load_file(one / "best.safetensors"), load_file(other / "best.safetensors")
+    assert all(torch.equal(tensor, other_best[name]) for name, tensor in best.items())
+
+
+def test_accumulated_gradients_are_those_of_one_large_batch(data: Path, tmp_path: Path) -> None:
+    """Contract 2: normalised by the tokens of the whole step; by batch, short batches would weigh too much."""
+    trainer = new_run(data, tmp_path / "run", "model.dropout.residual=0.0", "model.dropout.embedding=0.0")
+    model: Any = trainer.model
+    rows = torch.randperm(len(trainer.pairs)).numpy()[:40]
+    parts = [rows[:7], rows[7:30], rows[30:]]
+
+    def gradients(batches: list[Any], by_batch: bool = False) -> dict[str, torch.Tensor]:
+        model.zero_grad()
+        total = sum(batch.tokens for batch in batches)
+        for batch in batches:
+            scale = batch.tokens * len(batches) if by_batch else total
+            (batch_loss(model, batch, 0.1) / scale).backward()
+        return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+    whole = gradients([make_batch(trainer.pairs, rows)])
+    several = gradients([make_batch(trainer.pairs, part) for part in parts])
+    wrong = gradients([make_batch(trainer.pairs, part) for part in parts], by_batch=True)
+    for name, gradient in whole.items():
+        torch.testing.assert_close(several[name], gradient, atol=1e-6, rtol=1e-4)
+    assert any(not torch.allclose(wrong[name], gradient, atol=1e-4) for name, gradient in whole.items())
+
+
+def test_two_runs_with_one_seed_are_identical_and_another_seed_is_not(data: Path, tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        new_run(data, tmp_path / name, *HARD, f"training.seed={seed}").run()
+    assert_same_run(tmp_path / "a", tmp_path / "b")
+    assert state_of(tmp_path / "a")[2] != state_of(tmp_path / "c")[2]
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("stops", [[5], [3, 4, 11], [1, 23]])
+def test_a_resumed_run_ends_as_one_that_never_stopped(
+    data: Path, tmp_path: Path, optimizer: str, stops: list[int]
+) -> None:
+    """Contract 3 without the process: stopped between any two steps, after work that was not saved."""
+    kind = f"training.optimizer.kind={optimizer}"
+    new_run(data, tmp_path / "whole", *HARD, kind).run()
+    trainer = new_run(data, tmp_path / "parts", *HARD, kind)
+    for stop in stops:
+        full = trainer.steps
+        trainer.steps = full  # the schedule must not know about the stop
+        while trainer.progress.step < stop:
+            trainer._step()
+            if trainer.progress.step % 20 == 0:
+                trainer._log()
+            if trainer.progress.step % trainer.look_every == 0:
+                trainer._look_at_dev()
+            if trainer.progress.step % trainer.save_every == 0:
+                trainer.save()
+        torch.manual_seed(999)  # whatever happens to the process in between
+        trainer = continued(tmp_path / "parts")
+    trainer.run()
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_resume_rejects_a_forgotten_random_state(data: Path, tmp_path: Path) -> None:
+    """The wrong variant: everything restored but the random numbers ends elsewhere, as dropout differs."""
+    new_run(data, tmp_path / "whole", *HARD).run()
+    trainer = new_run(data, tmp_path / "parts", *HARD)
+    for _ in range(6):
+        trainer._step()
+    trainer.save()
+    trainer = continued(tmp_path / "parts")
+    torch.manual_seed(999)
+    trainer.run()
+    mine, theirs = state_of(tmp_path / "whole")[0], state_of(tmp_path / "parts")[0]
+    assert any(not torch.equal(tensor, theirs[name]) for name, tensor in mine.items() if name.startswith("model."))
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "missing"])
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(data: Path, tmp_path: Path, damage: str) -> None:
+    new_run(data, tmp_path / "whole", *HARD).run()
+    trainer = new_run(data, tmp_path / "run", *HARD)
+    for _ in range(9):
+        trainer._step()
+        if trainer.progress.step % 20 == 0:
+            trainer._log()
+        if trainer.progress.step % trainer.look_every == 0:
+            trainer._look_at_dev()
+        if trainer.progress.step in (6, 9):
+            trainer.save()
+    newest = sorted((tmp_path / "run" / "last").iterdir())[-1]
+    hurt(newest, damage)
+    checkpoint, complaints = load_checkpoint(tmp_path / "run" / "last")
+    assert checkpoint is not None
+    assert checkpoint.state["step"] == 6
+    assert bool(complaints) == (damage != "missing")
+    assert all(newest.name in complaint for complaint in complaints)
+    continued(tmp_path / "run").run()
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
+
+
+def hurt(file: Path, damage: str) -> None:
+    content = bytearray(file.read_bytes())
+    if damage == "missing":
+        file.unlink()
+    else:
+        content[-10] ^= 1
+        kept = {"truncated": len(content) // 2, "flipped": len(content), "empty": 0}[damage]
+        file.write_bytes(content[:kept])
+
+
+def test_if_every_checkpoint_is_damaged_that_is_said(data: Path, tmp_path: Path) -> None:
+    trainer = new_run(data, tmp_path / "run", *HARD)
+    trainer.run()
+    for file in (tmp_path / "run" / "last").iterdir():
+        hurt(file, "flipped")
+    with pytest.raises(DamagedFile, match="every checkpoint is damaged"):
+        continued(tmp_path / "run")
+
+
+def test_a_write_that_fails_loses_nothing(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk: the checkpoint before stays, and no debris."""
+    trainer = new_run(data, tmp_path / "run", *HARD)
+    trainer._step()
+    trainer.save()
+    before = {file.name: file.read_bytes() for file in (tmp_path / "run" / "last").iterdir()}
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    trainer._step()
+    with pytest.raises(OSError, match="No space left"):
+        trainer.save()
+    assert {file.name: file.read_bytes() for file in (tmp_path / "run" / "last").iterdir()} == before
+
+
+def test_a_loss_that_is_no_number_stops_the_run(data: Path, tmp_path: Path) -> None:
+    """Exit 5, the last good state kept, what to try."""
+    trainer = new_run(data, tmp_path / "run", *HARD)
+    for _ in range(3):
+        trainer._step()
+    trainer.save()
+    with torch.no_grad():
+        trainer.model.get_parameter("output.weight").fill_(float("nan"))
+    with pytest.raises(Diverged, match=r"step 4: the loss is nan.*Try a lower training\.optimizer\.rate") as caught:
+        trainer.run()
+    assert caught.value.exit_code == 5
+    assert continued(tmp_path / "run").progress.step == 3
+
+
+def test_patience_ends_a_run(data: Path, tmp_path: Path) -> None:
+    overrides = ["training.evaluate_every=2", "training.patience=2", "training.optimizer.rate=1e-9"]
+    progress = new_run(data, tmp_path / "run", *overrides).run()
+    assert progress.step < 24
+    assert progress.waited == 2
+
+
+def test_changed_data_are_noticed(data: Path, tmp_path: Path) -> None:
+    new_run(data, tmp_path / "run").run()
+    data.write_text(data.read_text() + "new\tN E W\n")
+    with pytest.raises(DataError, match="the data have changed since"):
+        reopen(tmp_path / "run")
+
+
+def test_the_average_follows_the_weights(data: Path, tmp_path: Path) -> None:
+    """Its memory is short at first, so that a short run is not judged by its random start."""
+    trainer = new_run(data, tmp_path / "run", "training.average=0.99")
+    start = build(trainer_recipe(trainer), seed=None)
+    for _ in range(20):
+        trainer._step()
+    name = "encoder.layers.0.feedforward.up.weight"
+    current, average = trainer.model.get_parameter(name), trainer.average.get_parameter(name)
+    assert not torch.equal(current, average)
+    assert float((current - average).detach().norm()) < float((current - start.get_parameter(name)).detach().norm())
+
+
+def trainer_recipe(trainer: Trainer) -> Any:
+    return read_recipe(trainer.folder / "recipe.toml")
+
+
+def test_metrics_hold_no_clock(data: Path, tmp_path: Path) -> None:
+    new_run(data, tmp_path / "run", *HARD).run()
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert any({"step", "epoch", "loss", "rate"} == row.keys() for row in rows)
+    assert any("dev_line_error" in row for row in rows)
+    assert not any("second" in name for row in rows for name in row)
