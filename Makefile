@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint types layers pytest docs format lock clean
+.PHONY: help setup demo test lint types layers pytest bench docs format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -19,8 +19,8 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
-demo: setup  ## build the default model, run a line through it, print its blocks with shapes
-	@$(BIN)/clearhead show tiny --line "Attention is all you need."
+demo: setup  ## train English spelling → pronunciation for about 3 minutes, score it on words never seen
+	@$(BIN)/clearhead train g2p-en -o runs/demo --minutes 3 --resume
 
 test: lint types layers pytest  ## all checks and all tests
 
@@ -36,6 +36,9 @@ layers: setup
 
 pytest: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+bench: setup  ## speed of training beside other libraries; pip install x-transformers for one more of them
+	$(BIN)/python -W ignore -m benchmarks.train_speed
 
 docs: setup  ## write the pages of docs/ that are made from the code
 	$(BIN)/python -m tools.make_docs

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from clearhead.recipe import Spec, kinds, preset_names, preset_text, slots
+from clearhead.recipe import Data, Decoding, Spec, Training, kinds, preset_names, preset_text, slots
 from clearhead.recipe.reading import describe_field
 
 ROOT = Path(__file__).parent.parent
@@ -38,6 +38,9 @@ def recipe_page() -> str:
         "",
     ]
     tables: dict[str, type[Spec]] = {}
+    for name, section in (("data", Data), ("training", Training), ("decoding", Decoding)):
+        lines += [f"## `[{name}]`", "", f"{(section.__doc__ or '').strip()}", "", *_settings(section, tables), ""]
+    lines += ["## `[model]`", "", "What it takes depends on its family; the tables below say what each kind takes.", ""]
     for slot in ("family", *(slot for slot in slots() if slot != "family")):
         lines += [f"## {slot}", ""]
         for name, kind in kinds(slot).items():

@@ -8,7 +8,7 @@ import torch
 
 from clearhead.cli.scores import print_scores
 from clearhead.errors import ClearheadError
-from clearhead.evaluation import dev_scores, evaluate, usual_metric
+from clearhead.evaluation import answer, dev_scores, evaluate, group, usual_metric
 from clearhead.models import SavedModel, Seq2Seq, build, count_parameters, load_model, save_model
 from clearhead.recipe import Recipe
 from clearhead.training import Prepared, Report, Trainer, prepare, reopen
@@ -39,6 +39,18 @@ def train(recipe: Recipe, folder: Path, *, resume: bool) -> None:
         assert isinstance(model, Seq2Seq)
         report.say("on the test pairs, looked at only now:")
         print_scores(evaluate(model, run.source, run.target, run.corpus.test, run.recipe.decoding))
+        _print_examples(model, run)
+    report.say(f"next: clearhead eval {folder} FILE, clearhead show {best}")
+
+
+def _print_examples(model: Seq2Seq, run: Prepared, count: int = 6) -> None:
+    """A few test sources with the model's answers; where one is wrong, what it should be."""
+    sources, references = group(run.corpus.test)
+    chosen = range(0, len(sources), max(1, len(sources) // count))[:count]
+    answers = answer(model, run.source, run.target, [sources[index] for index in chosen], run.recipe.decoding)
+    for index, text in zip(chosen, answers, strict=True):
+        right = "" if text in references[index] else f"   (should be {' or '.join(references[index])})"
+        print(f"  {sources[index]} → {text}{right}")
 
 
 def _trainer(run: Prepared) -> Trainer:
@@ -52,6 +64,7 @@ def _trainer(run: Prepared) -> Trainer:
     def save_best(best: Seq2Seq) -> None:
         save_model(SavedModel(best, run.recipe, run.tokenizers), run.folder / "best.safetensors")
 
+    metric = usual_metric(run.target) if spec.metric == "auto" else spec.metric
     return Trainer(
         model,
         run.pairs,
@@ -59,9 +72,14 @@ def _trainer(run: Prepared) -> Trainer:
         steps=spec.steps,
         folder=run.folder,
         evaluate=partial(
-            dev_scores, source=run.source, target=run.target, pairs=run.corpus.dev, decoding=run.recipe.decoding
+            dev_scores,
+            source=run.source,
+            target=run.target,
+            pairs=run.corpus.dev,
+            decoding=run.recipe.decoding,
+            metric=metric,
         ),
-        metric=usual_metric(run.target) if spec.metric == "auto" else spec.metric,
+        metric=metric,
         save_best=save_best,
         report=Report(run.folder, steps=spec.steps),
     )

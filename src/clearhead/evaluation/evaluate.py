@@ -58,10 +58,11 @@ def usual_metric(target: Codec) -> str:
 
 
 def dev_scores(
-    model: Seq2Seq, source: Codec, target: Codec, pairs: Sequence[Pair], decoding: Decoding
+    model: Seq2Seq, source: Codec, target: Codec, pairs: Sequence[Pair], decoding: Decoding, metric: str
 ) -> dict[str, float]:
-    """What is looked at while training: the same answers and the same metrics as ``evaluate``, without intervals."""
-    names = ["line_error", "symbol_error"] if usual_metric(target) == "line_error" else ["bleu", "chrf"]
+    """What is looked at while training: the same answers and metrics as ``evaluate``, ``metric`` among them."""
+    usual = ["line_error", "symbol_error"] if usual_metric(target) == "line_error" else ["bleu", "chrf"]
+    names = [name for name in NAMES if name in usual or name == metric]
     scores = evaluate(model, source, target, pairs, decoding, bootstrap=0, names=names)
     return {name: scores.metrics[name].value for name in names} | {"loss": math.log(scores.perplexity)}
 

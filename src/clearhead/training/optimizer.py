@@ -4,6 +4,7 @@ from torch import nn, optim
 
 from clearhead.blocks import Output
 from clearhead.recipe import Optimizer
+from clearhead.training.muon import Muon
 
 
 def make_optimizers(model: nn.Module, spec: Optimizer) -> list[optim.Optimizer]:
@@ -18,7 +19,7 @@ def make_optimizers(model: nn.Module, spec: Optimizer) -> list[optim.Optimizer]:
     optimizers: list[optim.Optimizer] = []
     groups = [{"params": others, "weight_decay": 0.0}]
     if spec.kind == "muon":
-        optimizers.append(optim.Muon(hidden, lr=spec.muon_rate, weight_decay=spec.weight_decay, momentum=0.95))
+        optimizers.append(Muon(hidden, lr=spec.muon_rate, weight_decay=spec.weight_decay))
     else:
         groups.append({"params": hidden, "weight_decay": spec.weight_decay})
     beta1, beta2 = spec.betas

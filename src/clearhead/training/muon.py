@@ -1,0 +1,62 @@
+"""Muon in float32: momentum whose matrix is replaced by the nearest orthogonal one (Jordan et al. 2024).
+
+torch.optim.Muon computes in bfloat16, matrix by matrix, which a CPU does slowly; here equal shapes are stacked.
+
+Shapes: k matrices, m rows, n columns, m ≤ n.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn, optim
+
+_A, _B, _C = 3.4445, -4.7750, 2.0315
+"""Coefficients of the quintic x → ax + bx³ + cx⁵, which drives singular values towards 1."""
+
+
+def orthogonalise(matrices: Float[Tensor, "k m n"], steps: int = 5) -> Float[Tensor, "k m n"]:
+    """About UVᵀ of each matrix USVᵀ, by Newton–Schulz iterations: all singular values near 1."""
+    tall = matrices.shape[1] > matrices.shape[2]
+    x: Tensor
+    x = matrices.mT if tall else matrices
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
+    for _ in range(steps):
+        gram = x @ x.mT  # (k, m, m)
+        x = _A * x + torch.baddbmm(gram, gram, gram, beta=_B, alpha=_C) @ x
+    return x.mT if tall else x
+
+
+class Muon(optim.Optimizer):
+    """Steps of ``lr`` along the orthogonalised momentum, √max(1, rows/columns) times as long for tall matrices."""
+
+    def __init__(
+        self, params: Iterable[nn.Parameter], *, lr: float, momentum: float = 0.95, weight_decay: float = 0.0
+    ) -> None:
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Move every matrix that has a gradient."""
+        del closure
+        for group in self.param_groups:
+            moved = [parameter for parameter in group["params"] if parameter.grad is not None]
+            shapes: dict[tuple[int, ...], list[Any]] = {}
+            for parameter in moved:
+                shapes.setdefault(tuple(parameter.shape), []).append(parameter)
+            for shape, parameters in shapes.items():
+                updates = orthogonalise(torch.stack([self._momentum(parameter, group) for parameter in parameters]))
+                length = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
+                for parameter, update in zip(parameters, updates, strict=True):
+                    parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(update, alpha=length)
+
+    def _momentum(self, parameter: nn.Parameter, group: dict[str, Any]) -> Tensor:
+        """Nesterov's look ahead: the new momentum, mixed once more with the gradient."""
+        gradient = parameter.grad
+        assert gradient is not None
+        state = self.state[parameter]
+        if "momentum" not in state:
+            state["momentum"] = torch.zeros_like(parameter)
+        momentum: Tensor = state["momentum"].lerp_(gradient, 1 - group["momentum"])
+        return gradient.lerp(momentum, group["momentum"])
