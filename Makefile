@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# for three minutes, a smaller model that makes many small steps
+DEMO := model.width=192 model.feedforward.width=768 training.batch_tokens=512
 
 .PHONY: help setup demo test lint types layers pytest bench docs format lock clean
 help:  ## list the targets
@@ -20,7 +22,7 @@ $(READY): requirements.lock pyproject.toml
 	@touch $(READY)
 
 demo: setup  ## train English spelling → pronunciation for about 3 minutes, score it on words never seen
-	@$(BIN)/clearhead train g2p-en -o runs/demo --minutes 3 --resume
+	@$(BIN)/clearhead train g2p-en -o runs/demo --minutes 3 --resume $(DEMO)
 
 test: lint types layers pytest  ## all checks and all tests
 

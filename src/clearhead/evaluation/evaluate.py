@@ -58,7 +58,7 @@ def usual_metric(target: Codec) -> str:
 
 
 def dev_scores(
-    model: Seq2Seq, source: Codec, target: Codec, pairs: Sequence[Pair], decoding: Decoding, metric: str
+    model: Seq2Seq, source: Codec, target: Codec, pairs: Sequence[Pair], decoding: Decoding, *, metric: str
 ) -> dict[str, float]:
     """What is looked at while training: the same answers and metrics as ``evaluate``, ``metric`` among them."""
     usual = ["line_error", "symbol_error"] if usual_metric(target) == "line_error" else ["bleu", "chrf"]

@@ -16,7 +16,7 @@ class Optimizer(Spec):
 
     kind: Literal["adamw", "muon"] = "adamw"
     """AdamW for everything, or Muon for the hidden matrices and AdamW for the rest."""
-    rate: Positive = 2e-3
+    rate: Positive = 1e-3
     """The highest learning rate."""
     betas: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)] = Field(
         default=[0.9, 0.98]
@@ -50,7 +50,7 @@ class Training(Spec):
     """Budget: passes over the training pairs."""
     minutes: Positive | None = None
     """Budget: minutes, turned into steps by a short calibration before training starts; without any budget: 10."""
-    batch_tokens: Annotated[int, Field(ge=16)] = 2048
+    batch_tokens: Annotated[int, Field(ge=16)] = 1024
     """Padded target tokens in a batch, at most."""
     accumulate: Steps = 1
     """Batches whose gradients make one step."""

@@ -34,6 +34,8 @@ from clearhead.training.schedule import rate_at
 
 Evaluate = Callable[[Seq2Seq], dict[str, float]]
 LOG_EVERY = 20
+LOOK_EVERY = 50
+"""Steps between looks at dev, at least, unless the recipe says otherwise."""
 
 
 @dataclass
@@ -79,7 +81,7 @@ class Trainer:
         self.average = copy.deepcopy(model).requires_grad_(requires_grad=False) if spec.average else model
         self.optimizers = make_optimizers(model, spec.optimizer)
         self.progress = Progress()
-        self.look_every = spec.evaluate_every or max(1, min(1000, steps // 20))
+        self.look_every = spec.evaluate_every or max(LOOK_EVERY, min(1000, steps // 20))
         self.save_every = spec.save_every or self.look_every
         self._plan: tuple[int, list[NDArray[np.int64]]] = (-1, [])
 
