@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from clearhead.data import SPECIALS, UNK, Codec, codecs_of, learn_codecs, suitable_kind
 from clearhead.errors import DataError
-from clearhead.recipe import Tokenizer
+from clearhead.recipe import Data, Tokenizer
 
 SENTENCES = [
     f"The {w} fox No. {i} jumps over «{w}» dogs, doesn't it?" for i, w in enumerate(["quick", "lazy", "süße"] * 40)
@@ -54,12 +54,12 @@ def test_the_choice_suits_the_data() -> None:
     assert suitable_kind(PHONES) == "symbols"
     assert suitable_kind(WORDS) == "characters"
     assert suitable_kind(SENTENCES) == "bpe"
-    source, target = learn_codecs(WORDS, PHONES, Tokenizer(), Tokenizer(), None)
+    source, target = learn_codecs(WORDS, PHONES, Data())
     assert (source.kind, target.kind) == ("characters", "symbols")
-    left, right = learn_codecs(SENTENCES, SENTENCES, Tokenizer(), Tokenizer(size=300), None)
+    left, right = learn_codecs(SENTENCES, SENTENCES, Data(target=Tokenizer(size=300)))
     assert left is right
     assert len(left) == 300
-    left, right = learn_codecs(SENTENCES, SENTENCES, Tokenizer(kind="unigram"), Tokenizer(), shared=False)
+    left, right = learn_codecs(SENTENCES, SENTENCES, Data(source=Tokenizer(kind="unigram"), shared=None))
     assert (left.kind, right.kind) == ("unigram", "bpe")
 
 

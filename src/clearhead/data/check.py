@@ -59,13 +59,7 @@ class Checkup:
 def check_corpus(corpus: Corpus) -> Checkup:
     """Examine train, dev and test."""
     train = list(corpus.train())
-    source, target = learn_codecs(
-        [pair.source for pair in train],
-        [pair.target for pair in train],
-        corpus.spec.source,
-        corpus.spec.target,
-        corpus.spec.shared,
-    )
+    source, target = learn_codecs([p.source for p in train], [p.target for p in train], corpus.spec)
     left, right = source.encode([p.source for p in train]), target.encode([p.target for p in train])
     bad = Finding("lines that are no pairs", serious=True, count=len(corpus.skipped))
     bad.examples = [str(line) for line in corpus.skipped.first[:EXAMPLES]]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from clearhead.errors import DataError
-from clearhead.recipe import Tokenizer as TokenizerSpec
+from clearhead.recipe import Data
 
 SPECIALS = ["<pad>", "<s>", "</s>", "<unk>"]
 PAD, BOS, EOS, UNK = range(4)
@@ -132,22 +132,17 @@ def suitable_sharing(source: Sequence[str], target: Sequence[str]) -> bool:
     return len(left & right) >= 0.5 * min(len(left), len(right))
 
 
-def learn_codecs(
-    source: Sequence[str],
-    target: Sequence[str],
-    source_spec: TokenizerSpec,
-    target_spec: TokenizerSpec,
-    shared: bool | None,
-) -> tuple[Codec, Codec]:
-    """The tokenizers of both sides, one for both if they share it."""
-    left = suitable_kind(source) if source_spec.kind == "auto" else source_spec.kind
-    right = suitable_kind(target) if target_spec.kind == "auto" else target_spec.kind
+def learn_codecs(source: Sequence[str], target: Sequence[str], spec: Data) -> tuple[Codec, Codec]:
+    """The tokenizers of both sides as ``[data]`` describes them, one for both if they share it."""
+    left = suitable_kind(source) if spec.source.kind == "auto" else spec.source.kind
+    right = suitable_kind(target) if spec.target.kind == "auto" else spec.target.kind
+    shared = spec.shared
     if shared is None:
         shared = left == right and left in ("bpe", "unigram") and suitable_sharing(source, target)
     if shared:
-        both = Codec.learn(left, [*source, *target], source_spec.size or target_spec.size)
+        both = Codec.learn(left, [*source, *target], spec.source.size or spec.target.size)
         return both, both
-    return Codec.learn(left, source, source_spec.size), Codec.learn(right, target, target_spec.size)
+    return Codec.learn(left, source, spec.source.size), Codec.learn(right, target, spec.target.size)
 
 
 def codecs_of(tokenizers: Mapping[str, str]) -> tuple[Codec, Codec]:

@@ -4,7 +4,7 @@ from clearhead.models.base import Model, State, Writer
 from clearhead.models.build import build, count_parameters
 from clearhead.models.device import pick_device
 from clearhead.models.encoder import ClassifierModel, EncoderModel
-from clearhead.models.file import SavedModel, load_model, save_model, stored_tensors, write_whole
+from clearhead.models.file import SavedModel, add_tensors, load_model, save_model, stored_tensors, write_whole
 from clearhead.models.lm import LanguageModel
 from clearhead.models.seq2seq import Seq2Seq
 
@@ -17,6 +17,7 @@ __all__ = [
     "Seq2Seq",
     "State",
     "Writer",
+    "add_tensors",
     "build",
     "count_parameters",
     "load_model",

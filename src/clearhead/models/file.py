@@ -161,10 +161,15 @@ def _fingerprint(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> 
     digest = hashlib.sha256()
     for name in ("format", "format_version", "recipe", "tokenizers"):
         digest.update(f"{name}={metadata.get(name)}\n".encode())
+    add_tensors(digest, tensors)
+    return digest.hexdigest()
+
+
+def add_tensors(digest: "hashlib._Hash", tensors: Mapping[str, Tensor]) -> None:
+    """Add names, types, shapes and every byte of tensors to a checksum."""
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 def _fill(model: Model, tensors: Mapping[str, Tensor], path: Path) -> None:

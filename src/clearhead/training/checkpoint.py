@@ -19,7 +19,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor, optim
 
 from clearhead.errors import DamagedFile
-from clearhead.models import write_whole
+from clearhead.models import add_tensors, write_whole
 
 _NAME = re.compile(r"step-(\d+)\.safetensors")
 KEPT = 2
@@ -82,10 +82,7 @@ def _read(file: Path) -> Checkpoint:
 
 def _checksum(tensors: Mapping[str, Tensor], state: str) -> str:
     digest = hashlib.sha256(state.encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
+    add_tensors(digest, tensors)
     return digest.hexdigest()
 
 

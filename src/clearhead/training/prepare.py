@@ -61,13 +61,7 @@ def prepare(recipe: Recipe, folder: Path) -> Prepared:
     folder.mkdir(parents=True, exist_ok=True)
     stride = max(1, corpus.train_size // SAMPLE)
     sample = [pair for index, pair in enumerate(corpus.train()) if index % stride == 0]
-    source, target = learn_codecs(
-        [pair.source for pair in sample],
-        [pair.target for pair in sample],
-        recipe.data.source,
-        recipe.data.target,
-        recipe.data.shared,
-    )
+    source, target = learn_codecs([pair.source for pair in sample], [pair.target for pair in sample], recipe.data)
     del sample
     data = folder / "data"
     write_encoded(corpus.train(), source, target, data, "train", max_length=recipe.data.max_length)
