@@ -206,7 +206,7 @@ def test_a_loss_that_is_no_number_stops_the_run(data: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize("metric", ["symbol_error", "bleu", "chrf", "loss"])
 def test_the_best_model_is_chosen_by_any_metric(data: Path, tmp_path: Path, metric: str) -> None:
     progress = new_run(data, tmp_path / "run", f"training.metric={metric}", "training.steps=2").run()
-    assert progress.best == progress.history[progress.best_step - 1][f"dev_{metric}"]
+    assert progress.best == progress.history[-1][f"dev_{metric}"]
 
 
 def test_patience_ends_a_run(data: Path, tmp_path: Path) -> None:
