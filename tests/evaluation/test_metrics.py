@@ -48,6 +48,14 @@ def test_intervals_hold_the_value_and_narrow_with_more_lines() -> None:
     assert width(2000) < width(100) / 2
 
 
+def test_intervals_of_odd_answers() -> None:
+    """Answers that are empty or share nothing with their references: intervals all the same, around the value."""
+    answers = ["", "x", "T AH K", "T"] * 5
+    metrics = score(answers, [["T AH K AE T"], ["D"], ["T AH K"], ["T EH"]] * 5, spaced=True, bootstrap=100)
+    for metric in metrics.values():
+        assert metric.low - 1e-9 <= metric.value <= metric.high + 1e-9
+
+
 def test_bleu_is_sacrebleus_and_carries_its_signature() -> None:
     answers = ["the cat sat on the mat today", "a dog barked at the moon"]
     references = [["the cat sat on a mat today"], ["a dog barked at the big moon"]]

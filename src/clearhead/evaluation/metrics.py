@@ -4,7 +4,7 @@ A source may have several references; an answer is compared with the one that su
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,10 @@ def _with_interval(value: Callable[[NDArray[np.int64]], float], size: int, sampl
 def _sacrebleu(
     answers: Sequence[str], references: References, bootstrap: int, names: Collection[str]
 ) -> dict[str, Metric]:
-    """BLEU, chrF and TER by sacrebleu, with its signatures and its own bootstrap."""
+    """BLEU, chrF and TER by sacrebleu, with its signatures; intervals from its statistics of each line.
+
+    sacrebleu's own bootstrap mixes two kinds of floats and fails on some data, so the samples are drawn here.
+    """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
@@ -112,7 +115,12 @@ def _sacrebleu(
     for name, metric in (("bleu", BLEU()), ("chrf", CHRF()), ("ter", TER())):
         if name not in names:
             continue
-        result = metric.corpus_score(list(answers), streams, n_bootstrap=max(1, bootstrap))
-        middle, spread = (float(result._mean), float(result._ci)) if bootstrap > 1 else (float(result.score), 0.0)
-        metrics[name] = Metric(float(result.score), middle - spread, middle + spread, metric.get_signature().format())
+        whole = metric.corpus_score(list(answers), streams)
+        lines = np.array(metric._extract_corpus_statistics(list(answers), streams), dtype=np.float64)
+
+        def value(rows: NDArray[np.int64], metric: Any = metric, lines: NDArray[np.float64] = lines) -> float:
+            return float(metric._compute_score_from_stats(lines[rows].sum(0).tolist()).score)
+
+        interval = _with_interval(value, len(answers), bootstrap)
+        metrics[name] = replace(interval, value=float(whole.score), signature=metric.get_signature().format())
     return metrics
