@@ -3,25 +3,15 @@
 Shapes: b lines, V tokens of the vocabulary.
 """
 
-from typing import Protocol
+from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
-
-class Step(Protocol):
-    """What search needs of a model: feed a token to each line, get the logits of the next."""
-
-    def __call__(self, ids: Int[Tensor, "b 1"]) -> Float[Tensor, "b V"]:
-        """Logits of the token after these."""
-
-
-class Keep(Protocol):
-    """What search needs of a model's state: keep these lines, in this order."""
-
-    def __call__(self, rows: Int[Tensor, "r"]) -> None:
-        """Forget all other lines."""
+Step = Callable[[Tensor], Tensor]
+"""What search needs of a model: feed a token to each line, (b, 1), and get the logits of the next, (b, V)."""
+Keep = Callable[[Tensor], None]
+"""What search needs of a model's state: keep these lines, (r,), in this order, and forget all others."""
 
 
 def greedy(step: Step, keep: Keep, *, first: int, eos: int, limits: list[int]) -> list[list[int]]:

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import torch
+from torch import Tensor
 
 from clearhead.data import EOS, PAD, Codec
 from clearhead.decoding import greedy
-from clearhead.models import Seq2Seq
+from clearhead.models import Seq2Seq, State
 from clearhead.recipe import Decoding
 
 
@@ -30,13 +31,14 @@ def answer(model: Seq2Seq, source: Codec, target: Codec, texts: Sequence[str], s
         eos = model.spec.vocabulary.eos
         assert first is not None
         assert eos is not None
-        found = greedy(
-            lambda ids, state=state: model.step(ids.to(device), state),
-            lambda rows, state=state: state.select(rows.to(device)),
-            first=first,
-            eos=eos,
-            limits=limits,
-        )
+
+        def step(ids: Tensor, state: State = state) -> Tensor:
+            return model.step(ids.to(device), state)
+
+        def keep(rows: Tensor, state: State = state) -> None:
+            state.select(rows.to(device))
+
+        found = greedy(step, keep, first=first, eos=eos, limits=limits)
         for index, tokens in zip(batch, found, strict=True):
             answers[index] = tokens
     model.train(was_training)

@@ -1,0 +1,44 @@
+"""What README shows is what happens: its Python runs, its commands exist, its error messages are the real ones."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_python_runs_and_has_the_shapes_it_says() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert names["heads"](names["torch"].randn(2, 6, 48)).shape == (2, 6, 7)
+    assert names["logits"].shape == (2, 7, 10_000)
+    assert names["first"].shape == (2, 10_000)
+    assert names["watched"][0].shape == (2, 4, 7, 7)
+
+
+def test_the_error_messages_are_the_real_ones() -> None:
+    shown = re.findall(r"^\$ clearhead (.*)\n((?:command line: .*\n)+)", README, re.MULTILINE)
+    assert len(shown) == 2
+    for arguments, message in shown:
+        command = [sys.executable, "-m", "clearhead", *arguments.split()]
+        assert subprocess.run(command, capture_output=True, text=True, check=False).stderr == message
+
+
+def test_the_recipe_reads(tmp_path: Path) -> None:
+    from clearhead.recipe import Seq2Seq, read_recipe
+
+    (text,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    model = read_recipe(tmp_path / "mine.toml", "model.width=256").model
+    assert isinstance(model, Seq2Seq)
+    assert (model.decoder.layers, model.decoder.position.kind, model.encoder.position.kind) == (6, "rope", "sinusoidal")
+
+
+def test_every_command_exists() -> None:
+    commands = set(re.findall(r"^(?:\$ )?clearhead (\w+)", README, re.MULTILINE))
+    helped = subprocess.run([sys.executable, "-m", "clearhead", "--help"], capture_output=True, text=True, check=True)
+    assert commands
+    assert all(re.search(rf"\b{command}\b", helped.stdout) for command in commands)
