@@ -203,6 +203,21 @@ def test_a_loss_that_is_no_number_stops_the_run(data: Path, tmp_path: Path) -> N
     assert continued(tmp_path / "run").progress.step == 3
 
 
+def test_budgets_become_steps_before_training_starts(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Minutes by a calibration, with a look a minute and some time kept for it; epochs by counting batches."""
+    monkeypatch.setattr("clearhead.training.prepare.seconds_per_step", lambda *_: 0.5)
+    base = read_recipe(None, f'data.train="{data}"', *SMALL, "training.minutes=10")
+    spec = prepare(base, tmp_path / "minutes").recipe.training
+    assert (spec.steps, spec.minutes, spec.evaluate_every) == (1056, None, 105)
+    assert read_recipe(tmp_path / "minutes" / "recipe.toml").training == spec
+    base = read_recipe(None, f'data.train="{data}"', *SMALL, "training.epochs=3")
+    run = prepare(base, tmp_path / "epochs")
+    trainer = _trainer(run)
+    assert run.recipe.training.steps == 3 * len(trainer._epoch_plan())
+
+
 @pytest.mark.parametrize("metric", ["symbol_error", "bleu", "chrf", "loss"])
 def test_the_best_model_is_chosen_by_any_metric(data: Path, tmp_path: Path, metric: str) -> None:
     progress = new_run(data, tmp_path / "run", f"training.metric={metric}", "training.steps=2").run()

@@ -31,8 +31,10 @@ from clearhead.training.trainer import batch_loss
 SAMPLE = 1_000_000
 """Training pairs that tokenizers are learnt from, at most."""
 DEFAULT_MINUTES = 10.0
-FOR_LOOKING = 0.06
+FOR_LOOKING = 0.12
 """Part of a budget in minutes that is kept for looks at dev and checkpoints."""
+FEWEST_LOOKS, MOST_LOOKS = 4, 20
+"""Looks at dev in a run with a budget in minutes: one a minute, within these bounds."""
 
 
 @dataclass(frozen=True)
@@ -100,18 +102,20 @@ def _with_vocabulary(recipe: Recipe, source: Codec, target: Codec) -> Recipe:
 def _with_budget(recipe: Recipe, pairs: EncodedPairs) -> Recipe:
     """Turn epochs or minutes into steps, the only clock of training."""
     spec = recipe.training
+    look_every = spec.evaluate_every
     if spec.steps is not None:
         return recipe
     if spec.epochs is not None:
         plan = plan_epoch(pairs, seed=spec.seed, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window)
         steps = max(1, spec.epochs * len(plan) // spec.accumulate)
     else:
-        seconds = 60 * (spec.minutes or DEFAULT_MINUTES) * (1 - FOR_LOOKING)
-        steps = max(1, int(seconds / seconds_per_step(recipe, pairs)))
+        minutes = spec.minutes or DEFAULT_MINUTES
+        steps = max(1, int(60 * minutes * (1 - FOR_LOOKING) / seconds_per_step(recipe, pairs)))
+        looks = max(FEWEST_LOOKS, min(MOST_LOOKS, round(minutes)))
+        look_every = spec.evaluate_every or max(1, steps // looks)
     table = recipe_table(recipe)
-    table["training"] = {
-        name: value for name, value in table["training"].items() if name not in ("epochs", "minutes")
-    } | {"steps": steps}
+    kept = {name: value for name, value in table["training"].items() if name not in ("epochs", "minutes")}
+    table["training"] = kept | {"steps": steps} | ({"evaluate_every": look_every} if look_every else {})
     return recipe_from(table)
 
 
