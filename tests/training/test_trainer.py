@@ -207,7 +207,7 @@ def test_budgets_become_steps_before_training_starts(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Minutes by a calibration, with a look a minute and some time kept for it; epochs by counting batches."""
-    monkeypatch.setattr("clearhead.training.prepare.seconds_per_step", lambda *_: 0.5)
+    monkeypatch.setattr("clearhead.training.preparation.seconds_per_step", lambda *_: 0.5)
     base = read_recipe(None, f'data.train="{data}"', *SMALL, "training.minutes=10")
     spec = prepare(base, tmp_path / "minutes").recipe.training
     assert (spec.steps, spec.minutes, spec.evaluate_every) == (1056, None, 105)

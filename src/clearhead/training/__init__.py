@@ -1,7 +1,7 @@
 """Training by maximum likelihood, exact to resume."""
 
 from clearhead.training.loss import token_loss
-from clearhead.training.prepare import Prepared, prepare, reopen
+from clearhead.training.preparation import Prepared, prepare, reopen
 from clearhead.training.report import Report
 from clearhead.training.trainer import Progress, Trainer
 
