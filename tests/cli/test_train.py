@@ -106,6 +106,8 @@ def test_check_says_what_is_wrong(tmp_path: Path) -> None:
         (["train"], 3, "nothing to train on"),
         (["train", "nowhere.tsv"], 2, "no such recipe, file of pairs or task"),
         (["train", "g2p-eng"], 2, "did you mean g2p-en?"),
+        (["train", "g2p-en", "README.md"], 2, "one file of pairs or task is enough"),
+        (["train", "tiny", "small", "g2p-en"], 2, "one recipe is enough"),
         (["train", "--src", "a.en"], 2, "parallel files come in twos"),
         (["train", "g2p-en", "--minutes", "1", "--epochs", "1"], 2, "one budget is enough"),
         (["eval", "nowhere"], 3, "name the pairs"),

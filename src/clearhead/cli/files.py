@@ -32,18 +32,21 @@ def data_settings(
 def _bare_words(words: Sequence[str]) -> tuple[str | None, list[str]]:
     from clearhead.recipe import preset_names
 
-    source, settings = None, []
+    recipes, data = [], []
     for word in words:
         if word in TASKS:
-            settings.append(f"data.task={word}")
+            data.append(f"data.task={word}")
         elif word.endswith(".toml") or word in preset_names():
-            source = word
+            recipes.append(word)
         elif Path(word).is_file():
-            settings.append(f"data.train={_toml(word)}")
+            data.append(f"data.train={_toml(word)}")
         else:
             near = did_you_mean(word, [*TASKS, *preset_names()])
             raise RecipeError([Problem("", word, f"no such recipe, file of pairs or task{near}")])
-    return source, settings
+    for what, found in (("recipe", recipes), ("file of pairs or task", data)):
+        if len(found) > 1:
+            raise RecipeError([Problem("command line", " ".join(words), f"one {what} is enough")])
+    return recipes[0] if recipes else None, data
 
 
 def _toml(value: str | list[str]) -> str:
