@@ -180,8 +180,7 @@ class _Reader:
         self._found: list[tuple[tuple[int, int], Problem]] = []
         self._known: set[str] = set()
         """Settings, as written, that some part of the model knows."""
-        self._unknown_to: dict[Problem, str] = {}
-        """Problems of settings that a part does not know, and the setting as written."""
+        self._unknown_to_a_part: set[Problem] = set()
 
     def construct(self, spec: type[S], tree: Tree, path: Key) -> S | None:
         """Build a spec from its table; note every problem, and return None if this very table is unusable."""
@@ -232,9 +231,7 @@ class _Reader:
         if not near and key[0] in MODEL_WORDS:
             near = ": it belongs under [model]"
         self._note(key, "no such setting" + (near or f" (there are: {', '.join(known)})"), whole=True)
-        self._unknown_to[self._found[-1][1]] = _written(
-            self.settings[next(k for k in self.settings if k[: len(key)] == key)]
-        )
+        self._unknown_to_a_part.add(self._found[-1][1])
 
     def refuse(self, recipe: Recipe) -> None:
         """Note what cannot work together, at the setting that the user wrote, if it was written at all."""
@@ -263,7 +260,7 @@ class _Reader:
         A shared setting that one part does not know is no problem if another part knows it.
         """
         ordered = [problem for _, problem in sorted(self._found, key=lambda item: item[0])]
-        return [p for p in dict.fromkeys(ordered) if self._unknown_to.get(p, "") not in self._known]
+        return [p for p in dict.fromkeys(ordered) if p not in self._unknown_to_a_part or p.key not in self._known]
 
 
 def _spec_type(field: FieldInfo) -> type[Spec] | None:

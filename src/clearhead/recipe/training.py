@@ -51,7 +51,7 @@ class Training(Spec):
     minutes: Positive | None = None
     """Budget: minutes, turned into steps by a short calibration before training starts; without any budget: 10."""
     batch_tokens: Annotated[int, Field(ge=16)] = 1024
-    """Padded target tokens in a batch, at most."""
+    """Tokens in a batch, at most: its lines times the longest of them on either side, padding included."""
     accumulate: Steps = 1
     """Batches whose gradients make one step."""
     window: Annotated[int, Field(ge=1)] = 50_000
@@ -67,7 +67,7 @@ class Training(Spec):
     average: Annotated[float, Field(ge=0, lt=1)] = 0.999
     """Memory of the exponential moving average that is evaluated and saved; 0 turns it off."""
     evaluate_every: Steps | None = None
-    """Steps between looks at dev; without it about twenty in a run."""
+    """Steps between looks at dev; without it one a minute for a budget in minutes, else at most twenty in a run."""
     patience: Steps | None = None
     """Stop after this many looks at dev without a better score."""
     metric: Literal["auto", "line_error", "symbol_error", "bleu", "chrf", "loss"] = "auto"

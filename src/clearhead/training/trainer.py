@@ -159,7 +159,7 @@ class Trainer:
         if math.isfinite(loss) and math.isfinite(norm):
             return
         raise Diverged(
-            f"step {self.progress.step + 1}: the loss is {loss}, its gradient {norm}. The last checkpoint in "
+            f"step {self.progress.step + 1}: the loss is {loss}, its gradient {norm}. What was saved before it in "
             f"{self.folder / 'last'} is good. Try a lower training.optimizer.rate, a longer training.schedule.warmup, "
             "or model.norm.place=pre"
         )
