@@ -15,16 +15,16 @@ from clearhead.training.schedule import rate_at
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_torchs_whole_or_in_chunks(size: int, bias: bool, smoothing: float) -> None:
-    """Reference: torch's cross_entropy over whole logits; value and all gradients, 300 rows, more than two chunks."""
+    """Reference: torch's cross_entropy over whole logits; value and all gradients, 600 rows, more than two chunks."""
     weight = torch.randn(size, 16) * 0.3
-    labels = torch.randint(0, size, (300,))
+    labels = torch.randint(0, size, (600,))
 
     def run(chunked: bool) -> list[torch.Tensor]:
         torch.manual_seed(0)
         output = Output(weight.clone(), bias=bias)
         if output.bias is not None:
             torch.nn.init.normal_(output.bias)
-        states = torch.randn(300, 16, requires_grad=True)
+        states = torch.randn(600, 16, requires_grad=True)
         if chunked:
             loss = token_loss(states, output, labels, smoothing)
         else:
@@ -39,8 +39,9 @@ def test_the_loss_is_torchs_whole_or_in_chunks(size: int, bias: bool, smoothing:
 
 def test_chunks_reject_a_forgotten_term() -> None:
     """The wrong variant: smoothing left out is noticed."""
-    output = Output(torch.randn(2500, 16) * 0.3)
-    states, labels = torch.randn(300, 16), torch.randint(0, 2500, (300,))
+    torch.manual_seed(0)
+    output = Output(torch.randn(2500, 16))
+    states, labels = torch.randn(600, 16), torch.randint(0, 2500, (600,))
     smoothed, plain = (float(token_loss(states, output, labels, smoothing).detach()) for smoothing in (0.1, 0.0))
     assert abs(smoothed - plain) > 1
 

@@ -1,5 +1,6 @@
 """The parts of a Transformer around its attention: norms, feed-forward nets, Add & Norm, embeddings, layers."""
 
+from clearhead.blocks.dropout import Dropout
 from clearhead.blocks.embedding import Embedding
 from clearhead.blocks.feedforward import (
     FeedForward,
@@ -16,6 +17,7 @@ from clearhead.blocks.stack import Memory, Stack
 
 __all__ = [
     "AddNorm",
+    "Dropout",
     "Embedding",
     "FeedForward",
     "GatedFeedForward",

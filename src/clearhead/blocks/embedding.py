@@ -8,6 +8,7 @@ import math
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from clearhead.blocks.dropout import Dropout
 from clearhead.positions import AbsolutePosition
 
 
@@ -28,7 +29,7 @@ class Embedding(nn.Module):
         self.tokens, self.position, self.norm = tokens, position, norm
         self.scale = math.sqrt(tokens.embedding_dim) if scaled else 1.0
         self.segments = nn.Embedding(segments, tokens.embedding_dim) if segments else None
-        self.drop = nn.Dropout(dropout)
+        self.drop = Dropout(dropout)
 
     def extra_repr(self) -> str:
         """Settings, for people."""

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from clearhead.blocks.dropout import Dropout
 from clearhead.recipe import FeedForwardSpec
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -37,7 +38,7 @@ class FeedForward(nn.Module):
         self.up = nn.Linear(width, hidden, bias=bias)
         self.down = nn.Linear(hidden, width, bias=bias)
         self.activation, self._name = ACTIVATIONS[activation], activation
-        self.drop = nn.Dropout(dropout)
+        self.drop = Dropout(dropout)
 
     def extra_repr(self) -> str:
         """Settings, for people."""

@@ -9,6 +9,8 @@ from typing import Literal
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from clearhead.blocks.dropout import Dropout
+
 
 class AddNorm(nn.Module):
     """post: norm(x + f(x)), as in the notes; pre: x + f(norm(x)), which trains deep stacks without warm-up.
@@ -21,7 +23,7 @@ class AddNorm(nn.Module):
     ) -> None:
         super().__init__()
         self.norm, self.place, self.residual = norm, place, residual
-        self.drop = nn.Dropout(dropout)
+        self.drop = Dropout(dropout)
 
     def extra_repr(self) -> str:
         """Settings, for people."""

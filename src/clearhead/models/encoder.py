@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from clearhead.blocks import Stack
+from clearhead.blocks import Dropout, Stack
 from clearhead.models.assemble import make_stack
 from clearhead.models.base import Model
 from clearhead.recipe import Classifier as ClassifierSpec
@@ -65,7 +65,7 @@ class ClassifierModel(EncoderModel):
 
     def __init__(self, spec: ClassifierSpec, *, encoder: Stack) -> None:
         super().__init__(spec, encoder=encoder)
-        self.drop = nn.Dropout(spec.head_dropout)
+        self.drop = Dropout(spec.head_dropout)
         self.head = nn.Linear(spec.encoder.width, spec.classes)
 
     def forward(
