@@ -1,9 +1,12 @@
-"""Target tokens per second of one training step: ours beside nn.Transformer, transformers' Marian and x-transformers.
+"""Target tokens per second of one training step: ours beside the libraries people use.
 
     python -m benchmarks.train_speed [tiny small base] [--rounds 9] [--threads 2]
 
-All train an encoder-decoder of the same sizes on the same batches with AdamW (fused), label smoothing 0.1 where the
-peer has it, and dropout 0.1 outside of attention. A peer that is not installed is left out, and said so.
+They are nn.Transformer, transformers' Marian, x-transformers and JoeyNMT. All train an encoder-decoder of the same
+sizes on the same batches with AdamW (fused), label smoothing 0.1 and dropout 0.1; x-transformers, which has neither
+here, without. In attention only JoeyNMT and nn.Transformer drop, which have one setting for all. A peer that is not
+installed is left out, and said so: `pip install x-transformers tensorboard matplotlib` and
+`pip install --no-deps joeynmt`, whose own pins are of another age.
 """
 
 import argparse
@@ -160,6 +163,46 @@ def x_transformers(size: Size) -> Step:
     return step
 
 
+def joeynmt(size: Size) -> Step:
+    """JoeyNMT's TransformerEncoder and TransformerDecoder, pre-norm."""
+    from joeynmt.decoders import TransformerDecoder
+    from joeynmt.encoders import TransformerEncoder
+
+    settings: dict[str, Any] = {
+        "num_layers": size.layers,
+        "num_heads": size.heads,
+        "hidden_size": size.width,
+        "ff_size": size.hidden,
+        "layer_norm": "pre",
+    }
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.source, self.target = (nn.Embedding(size.vocabulary, size.width) for _ in range(2))
+            self.encoder = TransformerEncoder(**settings)
+            self.decoder = TransformerDecoder(vocab_size=size.vocabulary, **settings)
+            self.decoder.output_layer.weight = self.target.weight
+
+        def forward(self, source: Tensor, inputs: Tensor) -> Tensor:
+            there = torch.ones(len(source), 1, source.shape[1], dtype=torch.bool)
+            scale = math.sqrt(size.width)
+            memory, _ = self.encoder(self.source(source) * scale, None, there)
+            logits: Tensor
+            logits, *_ = self.decoder(
+                trg_embed=self.target(inputs) * scale,
+                encoder_output=memory,
+                encoder_hidden=None,
+                src_mask=there,
+                unroll_steps=None,
+                hidden=None,
+                trg_mask=torch.ones(len(inputs), 1, inputs.shape[1], dtype=torch.bool),
+            )
+            return logits
+
+    return _plain(Model())
+
+
 def _plain(model: nn.Module) -> Step:
     """The usual step: whole logits, cross-entropy, AdamW."""
     model.train()
@@ -184,6 +227,7 @@ PEERS: dict[str, Callable[[Size], Step]] = {
     "nn.Transformer": torchs,
     "transformers Marian": marian,
     "x-transformers": x_transformers,
+    "JoeyNMT": joeynmt,
 }
 
 

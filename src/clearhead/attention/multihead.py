@@ -17,7 +17,6 @@ from clearhead.attention.score import Scale, ScoreName, make_score
 from clearhead.attention.sight import Sight
 from clearhead.recipe import MultiHead
 
-
 FEW_KEYS = 32
 """Up to so many, training forms the weights: measured 1.2 to 3 times as fast, forward and backward."""
 

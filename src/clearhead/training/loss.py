@@ -44,7 +44,7 @@ class _ChunkedLoss(torch.autograd.Function):
         states, weight, bias, labels, smoothing = inputs
         d_states, d_weight = torch.empty_like(states), torch.zeros_like(weight)
         d_bias = None if bias is None else torch.zeros_like(bias)
-        loss = states.new_zeros(())
+        loss: Tensor = states.new_zeros(())
         buffer = states.new_empty(min(ROWS, len(states)), len(weight))
         for start in range(0, len(states), ROWS):
             rows = slice(start, start + ROWS)
