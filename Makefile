@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# for three minutes, a smaller model that makes many small steps
-DEMO := model.width=192 model.feedforward.width=768 training.batch_tokens=512
+# three minutes are for training: dev is looked at by greedy search
+DEMO := decoding.beam_size=1
 
-.PHONY: help setup demo test lint types layers pytest bench docs format lock clean
+.PHONY: help setup demo test lint types layers pytest prove bench docs format lock clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -39,8 +39,13 @@ layers: setup
 pytest: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
-bench: setup  ## speed of training beside other libraries; pip install x-transformers for one more of them
+prove: setup  ## the long proofs, about 20 minutes; writes docs/evidence/proofs.md
+	$(BIN)/python -m tools.prove
+
+bench: setup  ## speed of training and decoding beside other libraries; their docstrings say which to install
 	$(BIN)/python -W ignore -m benchmarks.train_speed
+	$(BIN)/python -W ignore -m benchmarks.pipeline_speed
+	$(BIN)/python -W ignore -m benchmarks.decode_speed
 
 docs: setup  ## write the pages of docs/ that are made from the code
 	$(BIN)/python -m tools.make_docs

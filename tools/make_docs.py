@@ -82,7 +82,8 @@ def _settings(spec: type[Spec], tables: dict[str, type[Spec]]) -> Iterator[str]:
                 if info.default is None
                 else f"`{str(info.default).lower() if isinstance(info.default, bool) else info.default}`"
             )
-        yield f"| `{name}` | {takes} | {default} | {info.description} |"
+        what = " ".join((info.description or "").split()).replace("|", r"\|")
+        yield f"| `{name}` | {takes} | {default} | {what} |"
 
 
 def claims_page() -> str:

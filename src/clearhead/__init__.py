@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from clearhead.blocks import SingleFeedForward as SingleFeedForward
     from clearhead.blocks import Stack as Stack
     from clearhead.blocks import StandardFeedForward as StandardFeedForward
+    from clearhead.decoding import Hypothesis as Hypothesis
+    from clearhead.decoding import Rules as Rules
+    from clearhead.decoding import Sampler as Sampler
+    from clearhead.decoding import Stepper as Stepper
+    from clearhead.decoding import Trie as Trie
+    from clearhead.decoding import beam_search as beam_search
+    from clearhead.decoding import greedy as greedy
     from clearhead.errors import ClearheadError as ClearheadError
     from clearhead.errors import RecipeError as RecipeError
     from clearhead.interop import load_huggingface as load_huggingface
@@ -49,6 +56,9 @@ if TYPE_CHECKING:
     from clearhead.positions import positions_of as positions_of
     from clearhead.positions import sinusoids as sinusoids
     from clearhead.positions import t5_bucket as t5_bucket
+    from clearhead.predictor import Answer as Answer
+    from clearhead.predictor import Predictor as Predictor
+    from clearhead.predictor import load as load
     from clearhead.recipe import Recipe as Recipe
     from clearhead.recipe import preset_names as preset_names
     from clearhead.recipe import read_recipe as read_recipe
@@ -74,6 +84,8 @@ _CONTENTS: dict[str, list[str]] = {
         *("Seq2Seq", "LanguageModel", "EncoderModel", "ClassifierModel", "build", "count_parameters"),
         *("SavedModel", "save_model", "load_model", "pick_device"),
     ],
+    "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
+    "predictor": ["load", "Predictor", "Answer"],
     "interop": ["load_huggingface"],
     "errors": ["ClearheadError", "RecipeError"],
 }

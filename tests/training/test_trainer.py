@@ -203,6 +203,32 @@ def test_a_loss_that_is_no_number_stops_the_run(data: Path, tmp_path: Path) -> N
     assert continued(tmp_path / "run").progress.step == 3
 
 
+def test_a_loss_that_explodes_stops_the_run(data: Path, tmp_path: Path) -> None:
+    """Far above the lowest so far, though a number: exit 5 as well; the undisturbed run goes on."""
+    trainer = new_run(data, tmp_path / "run", *HARD)
+    trainer.run()
+    lowest = trainer.progress.lowest
+    assert lowest is not None
+    wild = new_run(data, tmp_path / "wild", *HARD)
+    with torch.no_grad():
+        wild.model.get_parameter("output.weight").mul_(300.0)
+    wild.progress.lowest = lowest
+    with pytest.raises(Diverged, match=r"the loss has risen from \d\.\d+ to \d+") as caught:
+        wild.run()
+    assert caught.value.exit_code == 5
+
+
+def test_activations_are_measured_and_nothing_changes(data: Path, tmp_path: Path) -> None:
+    """More tokens keep more bytes; looking at it leaves weights, gradients and random numbers as they were."""
+    small, large = (
+        new_run(data, tmp_path / f"run{size}", *HARD, f"training.batch_tokens={size}") for size in (128, 512)
+    )
+    state = torch.random.get_rng_state()
+    assert 100_000 < small.activation_bytes() < large.activation_bytes() / 2
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(parameter.grad is None for parameter in small.model.parameters())
+
+
 def test_budgets_become_steps_before_training_starts(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,8 @@ from clearhead.cli.check import check
 from clearhead.cli.convert import convert
 from clearhead.cli.evaluate import evaluate
 from clearhead.cli.presets import presets
+from clearhead.cli.run import run
+from clearhead.cli.score import score
 from clearhead.cli.show import show
 from clearhead.cli.train import train
 
@@ -23,6 +25,8 @@ app = typer.Typer(
 )
 app.command()(train)
 app.command("eval")(evaluate)
+app.command()(run)
+app.command()(score)
 app.command()(check)
 app.command()(presets)
 app.command()(show)

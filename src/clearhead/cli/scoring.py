@@ -5,10 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from clearhead.cli.scores import print_scores
-from clearhead.data import Pair, codecs_of, read_corpus, read_pairs
-from clearhead.errors import ClearheadError, DataError
+from clearhead.data import Pair, read_corpus, read_pairs
+from clearhead.errors import DataError
 from clearhead.evaluation import evaluate
-from clearhead.models import Seq2Seq, load_model
+from clearhead.predictor import load
 from clearhead.recipe import read_recipe
 
 
@@ -17,11 +17,7 @@ def score_model(
 ) -> None:
     """Print how good the model is on these pairs."""
     pairs = _pairs(model, data, parallel, split)
-    saved = load_model(model / "best.safetensors" if model.is_dir() else model)
-    if not isinstance(saved.model, Seq2Seq):
-        raise ClearheadError(f"{model}: only seq2seq models can be evaluated yet, not {saved.recipe.model.family}")
-    source, target = codecs_of(saved.tokenizers)
-    scores = evaluate(saved.model, source, target, pairs, saved.recipe.decoding)
+    scores = evaluate(load(model), pairs)
     if as_json:
         print(json.dumps(asdict(scores)))
     else:

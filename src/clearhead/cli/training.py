@@ -1,15 +1,15 @@
 """``clearhead train`` with torch: prepares the run, trains, and scores the best model."""
 
 import os
-from functools import partial
 from pathlib import Path
 
 import torch
 
 from clearhead.cli.scores import print_scores
 from clearhead.errors import ClearheadError
-from clearhead.evaluation import answer, dev_scores, evaluate, group, usual_metric
-from clearhead.models import SavedModel, Seq2Seq, build, count_parameters, load_model, save_model
+from clearhead.evaluation import dev_scores, evaluate, group, usual_metric
+from clearhead.models import SavedModel, Seq2Seq, build, count_parameters, save_model
+from clearhead.predictor import Predictor, load
 from clearhead.recipe import Recipe
 from clearhead.training import Prepared, Report, Trainer, prepare, reopen
 
@@ -35,19 +35,18 @@ def train(recipe: Recipe, folder: Path, *, resume: bool) -> None:
     best = folder / "best.safetensors"
     report.say(f"best dev {trainer.metric}: {progress.best:.2f} at step {progress.best_step:,}, in {best}")
     if run.corpus.test:
-        model = load_model(best).model
-        assert isinstance(model, Seq2Seq)
+        predictor = load(best)
         report.say("on the test pairs, looked at only now:")
-        print_scores(evaluate(model, run.source, run.target, run.corpus.test, run.recipe.decoding))
-        _print_examples(model, run)
-    report.say(f"next: clearhead eval {folder} FILE, clearhead show {best}")
+        print_scores(evaluate(predictor, run.corpus.test))
+        _print_examples(predictor, run)
+    report.say(f"next: clearhead run {folder} FILE, clearhead eval {folder} FILE, clearhead show {best}")
 
 
-def _print_examples(model: Seq2Seq, run: Prepared, count: int = 6) -> None:
+def _print_examples(predictor: Predictor, run: Prepared, count: int = 6) -> None:
     """A few test sources with the model's answers; where one is wrong, what it should be."""
     sources, references = group(run.corpus.test)
     chosen = range(0, len(sources), max(1, len(sources) // count))[:count]
-    answers = answer(model, run.source, run.target, [sources[index] for index in chosen], run.recipe.decoding)
+    answers = predictor.generate([sources[index] for index in chosen])
     for index, text in zip(chosen, answers, strict=True):
         right = "" if text in references[index] else f"   (should be {' or '.join(references[index])})"
         print(f"  {sources[index]} → {text}{right}")
@@ -64,6 +63,9 @@ def _trainer(run: Prepared) -> Trainer:
     def save_best(best: Seq2Seq) -> None:
         save_model(SavedModel(best, run.recipe, run.tokenizers), run.folder / "best.safetensors")
 
+    def look(average: Seq2Seq) -> dict[str, float]:
+        return dev_scores(Predictor(average, run.recipe, run.source, run.target), run.corpus.dev, metric=metric)
+
     metric = usual_metric(run.target) if spec.metric == "auto" else spec.metric
     return Trainer(
         model,
@@ -71,14 +73,7 @@ def _trainer(run: Prepared) -> Trainer:
         spec,
         steps=spec.steps,
         folder=run.folder,
-        evaluate=partial(
-            dev_scores,
-            source=run.source,
-            target=run.target,
-            pairs=run.corpus.dev,
-            decoding=run.recipe.decoding,
-            metric=metric,
-        ),
+        evaluate=look,
         metric=metric,
         save_best=save_best,
         report=Report(run.folder, steps=spec.steps),
@@ -95,13 +90,14 @@ def _introduce(run: Prepared, trainer: Trainer, *, resumed: bool) -> None:
     if pairs.too_long:
         report.say(f"{pairs.too_long:,} training pairs are longer than data.max_length and left out")
     copies = 4 + bool(spec.average)  # weights, gradients, two of Adam's, the average
+    kept = trainer.activation_bytes()
     report.say(
         f"{len(pairs):,} training pairs, {tokens:,} target tokens an epoch, {trainer.padding():.1%} padding; "
         f"{len(run.corpus.dev):,} dev, {len(run.corpus.test):,} test"
     )
     report.say(
         f"{run.source.kind} {len(run.source):,} → {run.target.kind} {len(run.target):,}; {parameters:,} parameters, "
-        f"{copies * 4 * parameters / 2**20:.0f} MiB for weights and optimizer"
+        f"{copies * 4 * parameters / 2**20:.0f} MiB for weights and optimizer, {kept / 2**20:.0f} MiB for activations"
     )
     report.say(
         f"{trainer.steps:,} steps of at most {spec.batch_tokens * spec.accumulate:,} tokens"

@@ -19,20 +19,24 @@ def read_lines(path: str | Path) -> Iterator[str]:
     try:
         with _open(path) as stream:
             for number, raw in enumerate(stream, start=1):
-                line = raw.removeprefix(_BOM) if number == 1 else raw
-                line = line.removesuffix(b"\n").removesuffix(b"\r")
-                try:
-                    yield line.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    byte = line[error.start]
-                    raise DataError(
-                        f"{path}, line {number}: is not UTF-8 (byte {error.start + 1} of the line is 0x{byte:02x}): "
-                        "convert the file, for instance with iconv"
-                    ) from None
+                yield decoded(raw.removesuffix(b"\n"), str(path), number)
     except (gzip.BadGzipFile, EOFError) as error:
         raise DataError(f"{path}: is not a whole gzip file ({error})") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def decoded(raw: bytes, name: str, number: int) -> str:
+    """A line as text, without BOM and CR; bytes that are not UTF-8 are an error that says where."""
+    line = raw.removeprefix(_BOM) if number == 1 else raw
+    line = line.removesuffix(b"\r")
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name}, line {number}: is not UTF-8 (byte {error.start + 1} of the line is 0x{line[error.start]:02x}): "
+            "convert it, for instance with iconv"
+        ) from None
 
 
 def _open(path: Path) -> BinaryIO | gzip.GzipFile:

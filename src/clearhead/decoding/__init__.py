@@ -1,5 +1,24 @@
-"""Search: from a step function to answers. It knows no model."""
+"""Search: from a step function to answers. It knows no model, but for the steppers that drive one."""
 
-from clearhead.decoding.greedy import greedy
+from clearhead.decoding.beam import beam_search
+from clearhead.decoding.greedy import Sampler, each_token, greedy
+from clearhead.decoding.lean import LeanDecoder, lean_decoder
+from clearhead.decoding.plain import ModelStepper
+from clearhead.decoding.rules import Allowed, Rules, Trie
+from clearhead.decoding.stepper import Hypothesis, Stepper, length_penalty
 
-__all__ = ["greedy"]
+__all__ = [
+    "Allowed",
+    "Hypothesis",
+    "LeanDecoder",
+    "ModelStepper",
+    "Rules",
+    "Sampler",
+    "Stepper",
+    "Trie",
+    "beam_search",
+    "each_token",
+    "greedy",
+    "lean_decoder",
+    "length_penalty",
+]

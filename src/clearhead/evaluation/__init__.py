@@ -1,13 +1,11 @@
-"""How good a model is: answers, metrics, intervals."""
+"""How good a model is: metrics of its answers, with intervals."""
 
-from clearhead.evaluation.answers import answer
 from clearhead.evaluation.evaluate import Scores, dev_scores, evaluate, group, usual_metric
 from clearhead.evaluation.metrics import Metric, edit_distance, line_errors, score, symbol_errors
 
 __all__ = [
     "Metric",
     "Scores",
-    "answer",
     "dev_scores",
     "edit_distance",
     "evaluate",

@@ -7,7 +7,7 @@ from torch import nn
 
 from clearhead.blocks import AddNorm, Embedding, Layer, Output, Stack
 from clearhead.positions import AbsolutePosition, NoPosition
-from clearhead.recipe import AttentionSpec, NormSpec, module_of
+from clearhead.recipe import AttentionSpec, NormSpec, dropout_rate, module_of
 from clearhead.recipe import Embedding as EmbeddingSpec
 from clearhead.recipe import Stack as StackSpec
 
@@ -38,7 +38,7 @@ def make_stack(
             scaled=embedding.scale == "sqrt",
             segments=embedding.segments,
             norm=_norm(spec.norm, spec.width) if embedding.norm else None,
-            dropout=spec.dropout.embedding,
+            dropout=dropout_rate(spec.dropout.embedding),
         ),
         layers=[_layer(spec, cross=cross, memory_width=memory_width) for _ in range(spec.layers)],
         causal=causal,
@@ -57,7 +57,8 @@ def make_output(spec: EmbeddingSpec, tokens: nn.Embedding) -> Output:
 def _layer(spec: StackSpec, *, cross: AttentionSpec | None, memory_width: int | None) -> Layer:
     def around() -> AddNorm:
         norm = _norm(spec.norm, spec.width)
-        return AddNorm(norm, place=spec.norm.place, dropout=spec.dropout.residual, residual=spec.residual)
+        rate = dropout_rate(spec.dropout.residual)
+        return AddNorm(norm, place=spec.norm.place, dropout=rate, residual=spec.residual)
 
     def attention(kind: AttentionSpec, width: int) -> Any:
         return module_of(kind).from_spec(kind, width=spec.width, memory_width=width, dropout=spec.dropout.attention)

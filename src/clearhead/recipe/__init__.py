@@ -19,6 +19,7 @@ from clearhead.recipe.model import (
     Seq2Seq,
     Stack,
     Vocabulary,
+    dropout_rate,
 )
 from clearhead.recipe.norm import LayerNorm, NormSpec, RmsNorm
 from clearhead.recipe.position import Learned, NoPosition, PositionSpec, Rotary, Sinusoidal, T5Buckets
@@ -67,6 +68,7 @@ __all__ = [
     "Tokenizer",
     "Training",
     "Vocabulary",
+    "dropout_rate",
     "kinds",
     "module_of",
     "preset_names",

@@ -39,9 +39,9 @@ def read_recipe(source: str | Path | None = None, *overrides: str) -> Recipe:
     return _resolve([*levels, settings_of_overrides(overrides)])
 
 
-def recipe_from(table: Mapping[str, Any], name: str = "recipe") -> Recipe:
+def recipe_from(table: Mapping[str, Any], *overrides: str, name: str = "recipe") -> Recipe:
     """A recipe from a nested mapping, such as the JSON inside a model file; ``name`` appears in errors."""
-    return _resolve([settings_of_mapping(table, name)])
+    return _resolve([settings_of_mapping(table, name), settings_of_overrides(overrides)])
 
 
 def _levels(source: str | Path) -> list[Settings]:

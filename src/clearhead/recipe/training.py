@@ -50,7 +50,7 @@ class Training(Spec):
     """Budget: passes over the training pairs."""
     minutes: Positive | None = None
     """Budget: minutes, turned into steps by a short calibration before training starts; without any budget: 10."""
-    batch_tokens: Annotated[int, Field(ge=16)] = 1024
+    batch_tokens: Annotated[int, Field(ge=16)] = 512
     """Tokens in a batch, at most: its lines times the longest of them on either side, padding included."""
     accumulate: Steps = 1
     """Batches whose gradients make one step."""
@@ -87,9 +87,38 @@ class Training(Spec):
 class Decoding(Spec):
     """How a trained model answers: the same for dev scores, `eval` and `run`."""
 
+    beam_size: Steps = 4
+    """Beginnings of an answer that are followed side by side; 1 is greedy search."""
+    length_penalty: Annotated[float, Field(ge=0)] = 0.6
+    """α of GNMT's ((5+|y|)/6)^α, which divides the log-probability of a finished beam; 0 prefers short answers."""
+    min_length: Annotated[int, Field(ge=0)] = 0
+    """The shortest answer, in tokens …"""
+    min_ratio: Annotated[float, Field(ge=0)] = 0.0
+    """… and in tokens for each source token."""
+    max_length: Steps | None = None
+    """The longest answer, in tokens; without it max_ratio and max_extra decide."""
     max_ratio: Positive = 3.0
     """The longest answer: this many tokens for each source token …"""
     max_extra: Annotated[int, Field(ge=0)] = 20
     """… and this many more."""
-    batch_tokens: Annotated[int, Field(ge=1)] = 4096
-    """Source tokens that are answered together; the answers do not depend on it."""
+    sample: bool = False
+    """Draw every token from the model's distribution instead of searching for the best; beam_size does not matter."""
+    temperature: Positive = 1.0
+    """For sampling: logits are divided by it; below 1 the likely becomes likelier."""
+    top_k: Steps | None = None
+    """For sampling: only the k most probable tokens."""
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    """For sampling: only the most probable tokens that together have this probability."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    """For sampling: with the number of a line it decides what is drawn, whatever else is in the batch."""
+    banned: list[Annotated[int, Field(ge=0)]] = Field(default=[])
+    """Ids of tokens that are never written."""
+    max_source: Steps = 1024
+    """Source tokens that are read; a longer line is cut there, and a warning says so."""
+    batch_tokens: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
+    """Source tokens that are answered together, times the beams; the answers do not depend on it."""
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """Yield (setting, reason) for what cannot work together."""
+        if self.max_length is not None and self.min_length > self.max_length:
+            yield "min_length", f"is larger than max_length ({self.max_length})"

@@ -40,7 +40,8 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
     state = json.dumps(checkpoint.state)
     metadata = {"state": state, "checksum": _checksum(tensors, state)}
     write_whole(folder / f"step-{step:09}.safetensors", save_tensors(tensors, metadata))
-    for old in _files(folder)[KEPT:]:
+    unfinished = folder.glob(".step-*")  # left by a run that was killed while it wrote
+    for old in (*_files(folder)[KEPT:], *unfinished):
         old.unlink(missing_ok=True)
 
 

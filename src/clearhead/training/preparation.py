@@ -73,7 +73,7 @@ def prepare(recipe: Recipe, folder: Path) -> Prepared:
     tokenizers = {"source": source.to_json(), "target": target.to_json(), "shared": source is target}
     tokenizers["fingerprint"] = corpus.fingerprint()
     write_whole(data / "tokenizers.json", json.dumps(tokenizers, ensure_ascii=False).encode())
-    recipe = _with_budget(_with_vocabulary(recipe, source, target), pairs)
+    recipe = _with_dropout(_with_budget(_with_vocabulary(recipe, source, target), pairs), pairs)
     write_whole(folder / "recipe.toml", recipe_toml(recipe).encode())
     return Prepared(folder, recipe, corpus, source, target, pairs)
 
@@ -116,6 +116,20 @@ def _with_budget(recipe: Recipe, pairs: EncodedPairs) -> Recipe:
     table = recipe_table(recipe)
     kept = {name: value for name, value in table["training"].items() if name not in ("epochs", "minutes")}
     table["training"] = kept | {"steps": steps} | ({"evaluate_every": look_every} if look_every else {})
+    return recipe_from(table)
+
+
+def _with_dropout(recipe: Recipe, pairs: EncodedPairs) -> Recipe:
+    """Resolve ``auto``: the more often the data are seen, the more is dropped."""
+    spec = recipe.training
+    assert spec.steps is not None
+    tokens = float(max(pairs.source.lengths.sum(), pairs.target.lengths.sum())) + len(pairs)
+    passes = spec.steps * spec.accumulate * spec.batch_tokens / tokens
+    rate = round(min(0.3, max(0.05, passes / 100)), 3)
+    table = recipe_table(recipe)
+    for stack in ("encoder", "decoder"):
+        dropout = table["model"].get(stack, {}).get("dropout", {})
+        dropout |= {place: rate for place, given in dropout.items() if given == "auto"}
     return recipe_from(table)
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -34,6 +34,8 @@ from clearhead.training.schedule import rate_at
 
 Evaluate = Callable[[Seq2Seq], dict[str, float]]
 LOG_EVERY = 20
+EXPLODED = 3.0
+"""A loss this many times the lowest one so far, with 1 added to it, will not come back."""
 LOOK_EVERY = 50
 """Steps between looks at dev, at least, unless the recipe says otherwise."""
 
@@ -49,6 +51,8 @@ class Progress:
     loss_sum: float = 0.0
     """Loss and tokens since the last line of the log."""
     token_sum: int = 0
+    lowest: float | None = None
+    """The lowest loss of a line of the log."""
     best: float | None = None
     best_step: int = 0
     waited: int = 0
@@ -158,10 +162,12 @@ class Trainer:
     def _check(self, loss: float, norm: float) -> None:
         if math.isfinite(loss) and math.isfinite(norm):
             return
+        self._diverged(f"the loss is {loss}, its gradient {norm}")
+
+    def _diverged(self, what: str) -> NoReturn:
         raise Diverged(
-            f"step {self.progress.step + 1}: the loss is {loss}, its gradient {norm}. What was saved before it in "
-            f"{self.folder / 'last'} is good. Try a lower training.optimizer.rate, a longer training.schedule.warmup, "
-            "or model.norm.place=pre"
+            f"step {self.progress.step + 1}: {what}. What was saved before it in {self.folder / 'last'} is good. "
+            "Try a lower training.optimizer.rate, a longer training.schedule.warmup, or model.norm.place=pre"
         )
 
     # ---- looking ----
@@ -170,6 +176,9 @@ class Trainer:
         progress = self.progress
         rate = self.optimizers[-1].param_groups[0]["lr"]
         loss = progress.loss_sum / max(1, progress.token_sum)
+        if progress.lowest is not None and loss > EXPLODED * (progress.lowest + 1):
+            self._diverged(f"the loss has risen from {progress.lowest:.2f} to {loss:.2f}")
+        progress.lowest = loss if progress.lowest is None else min(loss, progress.lowest)
         self.report.training(
             {"step": progress.step, "epoch": progress.epoch, "loss": loss, "rate": rate},
             tokens=progress.token_sum,
@@ -226,6 +235,26 @@ class Trainer:
     def padding(self) -> float:
         """Which part of the first epoch's tokens is padding."""
         return padding_share(self.pairs, self._epoch_plan())
+
+    def activation_bytes(self) -> int:
+        """Bytes that a forward pass keeps for the backward pass, measured on one batch; nothing else changes."""
+        batch = make_batch(self.pairs, self._epoch_plan()[0])
+        state = torch.random.get_rng_state()
+        kept: dict[int, int] = {}
+        parameters = {parameter.data_ptr() for parameter in self.model.parameters()}
+
+        def note(tensor: Tensor) -> Tensor:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in parameters:
+                kept[storage.data_ptr()] = storage.nbytes()
+            return tensor
+
+        self.model.train()
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            loss = batch_loss(self.model, batch, self.spec.label_smoothing)
+        del loss
+        torch.random.set_rng_state(state)
+        return sum(kept.values())
 
 
 def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:

@@ -1,0 +1,116 @@
+"""Beam search: the k best beginnings of every line, side by side.
+
+Shapes: b lines, k beams of a line, V tokens of the vocabulary.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from clearhead.decoding.best import best_places
+from clearhead.decoding.rules import Rules
+from clearhead.decoding.stepper import Hypothesis, Stepper, length_penalty
+
+
+@dataclass
+class _Line:
+    """One line of the batch: its beams in order, and what is finished."""
+
+    number: int
+    longest: int
+    width: int
+    beams: list[list[int]] = field(default_factory=lambda: [[]])
+    finished: list[Hypothesis] = field(default_factory=list)
+
+    def advance(
+        self, candidates: list[tuple[float, int, int]], eos: int, penalty: float
+    ) -> list[tuple[float, int, int]] | None:
+        """One step: of the candidates (log p, parent, token) those that go on, or None if the line is done."""
+        going: list[tuple[float, int, int]] = []
+        for rank, candidate in enumerate(candidates):
+            value, parent, token = candidate
+            if token != eos:
+                going.append(candidate)
+            elif rank < self.width:
+                self._end(Hypothesis(self.beams[parent], value, value / penalty))
+            if len(going) == self.width:
+                break
+        beams = [[*self.beams[parent], token] for _, parent, token in going]
+        if beams and len(beams[0]) >= self.longest:
+            for beam, (value, _, _) in zip(beams, going, strict=True):
+                self._end(Hypothesis(beam, value, value / penalty, finished=False))
+            return None
+        full = len(self.finished) == self.width
+        if not going or (full and going[0][0] / penalty <= self.finished[-1].score):
+            return None
+        # every line has as many beams, so a line with too few repeats its last one as impossible
+        missing = self.width - len(going)
+        self.beams = beams + [beams[-1]] * missing
+        return going + [(-torch.inf, *going[-1][1:])] * missing
+
+    def _end(self, hypothesis: Hypothesis) -> None:
+        """Keep the best ``width`` finished ones, the best first; of equal ones the first found."""
+        self.finished.append(hypothesis)
+        self.finished.sort(key=lambda found: -found.score)
+        del self.finished[self.width :]
+
+
+def beam_search(
+    stepper: Stepper, rules: Rules, *, width: int, first: Sequence[int], eos: int, alpha: float = 0.0
+) -> list[list[Hypothesis]]:
+    """The best hypotheses of each line, at most ``width``, the best first, all distinct.
+
+    In every step the 2·width best continuations of a line are looked at in order; those among the first ``width`` that
+    end are finished, the first ``width`` others go on. Finished ones are ranked by log p / ((5 + |y|)/6)^α. A line
+    stops once it has ``width`` finished ones and its best open beam, at its present length, is not better than the
+    worst of them (for α = 0 that is exact: no open beam could still overtake); or at its longest length, where open
+    beams count as they are.
+    """
+    lines = [_Line(number, longest, width) for number, longest in enumerate(rules.longest)]
+    results: list[list[Hypothesis]] = [[] for _ in lines]
+    ids = torch.tensor(first)[:, None]
+    sums = torch.zeros(len(lines), 1)  # log p of each beam
+    length = 0
+    while lines:
+        logits = stepper.step(ids).cpu()  # (b, k, V)
+        size = logits.shape[2]
+        scores = logits.log_softmax(-1)
+        if not rules.plain:
+            rules.forbid(scores, [line.number for line in lines], [line.beams for line in lines], eos)
+        values, places = _best(scores, sums, 2 * width)
+        length += 1
+        kept, beams, tokens, new_sums = [], [], [], []
+        for row, line in enumerate(lines):
+            going = line.advance(_candidates(values[row], places[row], size), eos, length_penalty(length, alpha))
+            if going is None:
+                results[line.number] = line.finished
+                continue
+            kept.append(row)
+            new_sums.append([value for value, _, _ in going])
+            beams.append([parent for _, parent, _ in going])
+            tokens.append([token for _, _, token in going])
+        lines = [lines[row] for row in kept]
+        if lines:
+            ids, sums = torch.tensor(tokens), torch.tensor(new_sums)
+            stepper.keep(torch.tensor(kept), torch.tensor(beams))
+    return results
+
+
+def _best(scores: Tensor, sums: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The ``count`` best continuations of each line, over all its beams: (b, count) sums and places in k·V.
+
+    Each beam's own best are found first: nothing else can be among the best of the line.
+    """
+    _, beams, size = scores.shape
+    values, tokens = (part.view(-1, beams, part.shape[1]) for part in best_places(scores.flatten(0, 1), count))
+    values, which = (values + sums[:, :, None]).flatten(1).topk(min(count, beams * tokens.shape[2]), dim=-1)
+    places = (tokens + torch.arange(beams)[:, None] * size).flatten(1).gather(1, which)
+    return values, places
+
+
+def _candidates(values: Tensor, places: Tensor, size: int) -> list[tuple[float, int, int]]:
+    """(log p, parent, token) of what is possible, the best first."""
+    pairs = zip(values.tolist(), places.tolist(), strict=True)
+    return [(value, *divmod(place, size)) for value, place in pairs if value > -torch.inf]

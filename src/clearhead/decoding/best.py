@@ -1,0 +1,58 @@
+"""The largest of many values, block by block.
+
+torch finds the largest value of a row with its full width of vectors, but its place one by one. So rows are cut into
+blocks: the largest of each block is found fast, and only the blocks that can hold the best are searched for places.
+
+Shapes: r rows, V values of a row, c places wanted.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+BLOCK = 64
+"""Values of a block."""
+FROM = 1024
+"""From so many values a row on it pays."""
+
+
+def best_place(values: Float[Tensor, "r V"]) -> Int[Tensor, "r"]:
+    """Where the largest value of each row stands: the first of equal ones."""
+    if values.shape[1] < FROM:
+        return values.argmax(-1)
+    inside, places = _inside(values, _block_maxima(values).argmax(-1, keepdim=True))
+    return places.gather(1, inside.argmax(-1, keepdim=True))[:, 0]
+
+
+def best_places(values: Float[Tensor, "r V"], count: int) -> tuple[Float[Tensor, "r c"], Int[Tensor, "r c"]]:
+    """The ``count`` largest values of each row, the largest first, and where they stand.
+
+    No value outside of the ``count`` blocks with the largest maxima can be among them.
+    """
+    if values.shape[1] < max(FROM, 2 * count * BLOCK):
+        best = values.topk(min(count, values.shape[1]), dim=-1)
+        return best.values, best.indices
+    inside, places = _inside(values, _block_maxima(values).topk(count, dim=-1).indices)
+    best = inside.topk(count, dim=-1)
+    return best.values, places.gather(1, best.indices)
+
+
+def _block_maxima(values: Float[Tensor, "r V"]) -> Float[Tensor, "r m"]:
+    """The largest value of each block; the last block may be shorter."""
+    whole = values.shape[1] // BLOCK * BLOCK
+    maxima: Tensor = values[:, :whole].view(len(values), -1, BLOCK).amax(-1)
+    if whole == values.shape[1]:
+        return maxima
+    return torch.cat((maxima, values[:, whole:].amax(-1, keepdim=True)), dim=1)
+
+
+def _inside(
+    values: Float[Tensor, "r V"], blocks: Int[Tensor, "r m"]
+) -> tuple[Float[Tensor, "r n"], Int[Tensor, "r n"]]:
+    """The values inside of these blocks, and their places; behind the end of a row there is −∞."""
+    size = values.shape[1]
+    places = (blocks[:, :, None] * BLOCK + torch.arange(BLOCK)).flatten(1)
+    if size % BLOCK == 0:
+        return values.gather(1, places), places
+    inside = values.gather(1, places.clamp(max=size - 1))
+    return inside.masked_fill_(places >= size, -torch.inf), places

@@ -1,0 +1,267 @@
+"""The stepper for the usual encoder-decoder, about as fast as eager torch can be: one new token a step, on a CPU.
+
+It computes what the model's own modules compute (a test holds the two equal for every model that it takes), with less
+around it: q, k and v come from one product whose weights lie as it reads them, with the scale inside; sums are made in
+place; and the beams of a line are queries over one copy of its source. Models that it does not know are left to
+``ModelStepper``.
+
+Shapes: b lines, k beams of a line, r = b·k rows, h heads, n source tokens, t tokens so far, c tokens that there is room
+for, d features, e features of a head, V tokens of the vocabulary.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from clearhead.attention import MultiHeadAttention
+from clearhead.attention.score import divisor
+from clearhead.blocks import AddNorm, Embedding, Layer, LayerNorm, Stack, StandardFeedForward
+from clearhead.models import Seq2Seq
+
+Map = Callable[[Tensor], Tensor]
+
+
+def lean_decoder(model: nn.Module) -> "LeanDecoder | None":
+    """The model's decoder made lean, or None if some part of it is not of the usual kind."""
+    return LeanDecoder(model) if isinstance(model, Seq2Seq) and _usual(model) else None
+
+
+def _usual(model: Seq2Seq) -> bool:
+    on_cpu = next(model.parameters()).device.type == "cpu"
+    return on_cpu and isinstance(model.decoder, Stack) and all(_usual_layer(layer) for layer in model.decoder.layers)
+
+
+def _usual_layer(layer: nn.Module) -> bool:
+    if not isinstance(layer, Layer) or layer.around_cross is None:
+        return False
+    around = (layer.around_attention, layer.around_cross, layer.around_feedforward)
+    return _usual_attention(layer.attention) and _usual_attention(layer.cross) and all(part.residual for part in around)
+
+
+def _usual_attention(attention: nn.Module | None) -> bool:
+    return (
+        type(attention) is MultiHeadAttention
+        and isinstance(attention.query, nn.Linear)
+        and isinstance(attention.output, nn.Linear)
+        and attention.query.out_features == attention.output.in_features
+        and attention.score.formula == "q·k"
+        and attention.choice == "soft"
+        and attention.path == "auto"
+        and not attention.weights.watched
+    )
+
+
+class LeanDecoder:
+    """The weights of a decoder, laid out once for many batches."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        self.model = model
+        self._changes = self._count_changes()
+        self.embed = _embed(model.decoder.embedding)
+        self.layers = [_LeanLayer(layer) for layer in model.decoder.layers if isinstance(layer, Layer)]
+        self.scheme = model.decoder.scheme
+        self.final_norm: Map = _identity if model.decoder.final_norm is None else _norm(model.decoder.final_norm)
+        weight = (model.output.weight.detach() * model.output.scale).T.contiguous()  # (d, V)
+        bias = None if model.output.bias is None else model.output.bias.detach()
+        self.output: Map = lambda x: torch.mm(x, weight) if bias is None else torch.addmm(bias, x, weight)
+
+    def current(self) -> bool:
+        """Whether the model still has the weights that were laid out, and attention of the usual kind."""
+        return self._changes == self._count_changes() and _usual(self.model)
+
+    def _count_changes(self) -> list[int]:
+        # a tensor made in inference mode has no count, and is not meant to change
+        return [0 if part.is_inference() else part._version for part in self.model.parameters()]
+
+    def reading(self, source: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None) -> "LeanStepper":
+        """Read these sources and be ready to write."""
+        return LeanStepper(self, source, present)
+
+
+class _LeanLayer:
+    """One decoder layer's weights."""
+
+    def __init__(self, layer: Layer) -> None:
+        own, cross, around_cross = layer.attention, layer.cross, layer.around_cross
+        assert isinstance(own, MultiHeadAttention)
+        assert isinstance(cross, MultiHeadAttention)
+        assert around_cross is not None
+        self.heads, self.cross_heads = own.heads, cross.heads
+        self.qkv = _linear(own.query, own.key, own.value, scales=(_scale(own), 1.0, 1.0))
+        self.out = _linear(own.output)
+        self.cross_query = _linear(cross.query, scales=(_scale(cross),))
+        self.cross_key_value = _linear(cross.key, cross.value)
+        self.cross_out = _linear(cross.output)
+        self.feedforward = _feedforward(layer.feedforward)
+        self.around = [_around(part) for part in (layer.around_attention, around_cross, layer.around_feedforward)]
+
+
+def _identity(x: Tensor) -> Tensor:
+    return x
+
+
+def _linear(*maps: nn.Module, scales: tuple[float, ...] = (1.0, 1.0)) -> Map:
+    """x ↦ xWᵀ + b of one map, or of several side by side, each times its scale."""
+    weights, biases = [], []
+    for part, scale in zip(maps, scales, strict=False):
+        assert isinstance(part, nn.Linear)
+        weights.append(part.weight.detach() * scale)
+        biases.append((part.weight.new_zeros(part.out_features) if part.bias is None else part.bias.detach()) * scale)
+    weight, bias = torch.cat(weights).T.contiguous(), torch.cat(biases)  # (in, out)
+    return lambda x: torch.addmm(bias, x, weight)
+
+
+def _scale(attention: MultiHeadAttention) -> float:
+    assert isinstance(attention.query, nn.Linear)
+    return 1.0 / divisor(attention.scale, attention.query.out_features // attention.heads)
+
+
+def _norm(norm: nn.Module) -> Map:
+    if isinstance(norm, LayerNorm) and norm.axis == "token" and norm.eps_place == "inside":
+        shape, gain, shift, eps = [norm.width], norm.gain, norm.shift, norm.eps
+        return lambda x: torch.layer_norm(x, shape, gain, shift, eps)
+    return lambda x: norm(x[:, None])[:, 0]
+
+
+def _around(part: AddNorm) -> tuple[Map, Map]:
+    """What Add & Norm does before a sublayer, and after the sum."""
+    norm = _norm(part.norm)
+    return (norm, _identity) if part.place == "pre" else (_identity, norm)
+
+
+def _feedforward(module: nn.Module) -> Map:
+    if isinstance(module, StandardFeedForward) and module.activation is F.relu:
+        up, down = _linear(module.up), _linear(module.down)
+        return lambda x: down(up(x).relu_())
+    return lambda x: module(x[:, None])[:, 0]
+
+
+def _embed(embedding: Embedding) -> Callable[[Tensor, Tensor, int], Tensor]:
+    """(ids (r,), position (1,), length with it) ↦ vectors (r, d)."""
+    if embedding.norm is not None or embedding.segments is not None:
+        return lambda ids, position, end: embedding(ids[:, None], position, end)[:, 0]
+    table, scale, place = embedding.tokens.weight.detach(), embedding.scale, embedding.position
+
+    def embed(ids: Tensor, position: Tensor, end: int) -> Tensor:
+        x = torch.embedding(table, ids)
+        if scale != 1.0:
+            x *= scale
+        where = place(position, end)
+        return x if where is None else x.add_(where)
+
+    return embed
+
+
+class LeanStepper:
+    """Where a batch of lines stands."""
+
+    def __init__(
+        self, decoder: LeanDecoder, source: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None
+    ) -> None:
+        self._decoder = decoder
+        memory = decoder.model.encode(source, present)
+        self._length, self._lines, self._beams = 0, len(source), 1
+        self._hidden: Float[Tensor, "b 1 1 n"] | None = None
+        if memory.present is not None:
+            hidden = torch.zeros(memory.present.shape).masked_fill_(~memory.present, -torch.inf)
+            self._hidden = hidden[:, None, None]
+        self._cross = [_key_values(layer, memory.states) for layer in decoder.layers]
+        self._own = [_room(self._lines, layer.heads, 16, self._cross[0][0]) for layer in decoder.layers]
+        self._places = torch.arange(16)
+
+    def step(self, ids: Int[Tensor, "b k"]) -> Float[Tensor, "b k V"]:
+        """Feed a token to every beam."""
+        decoder = self._decoder
+        self._length += 1
+        self._make_room()
+        here = self._places[self._length - 1 : self._length]
+        x = decoder.embed(ids.flatten(), here, self._length)  # (r, d)
+        bias = None if decoder.scheme is None else decoder.scheme.bias(here, self._places[: self._length])
+        for number, layer in enumerate(decoder.layers):
+            before, after = layer.around[0]
+            x = after(self._look_back(number, layer, before(x), here, bias).add_(x))
+            before, after = layer.around[1]
+            x = after(self._look_across(number, layer, before(x)).add_(x))
+            before, after = layer.around[2]
+            x = after(layer.feedforward(before(x)).add_(x))
+        return decoder.output(decoder.final_norm(x)).view(*ids.shape, -1)
+
+    def _look_back(
+        self,
+        number: int,
+        layer: _LeanLayer,
+        x: Float[Tensor, "r d"],
+        here: Int[Tensor, "1"],
+        bias: Float[Tensor, "h 1 t"] | None,
+    ) -> Float[Tensor, "r d"]:
+        """Self-attention of the newest token over all so far."""
+        rows, heads, own = len(x), layer.heads, self._own[number]
+        query, *new = layer.qkv(x).view(rows, 3, heads, -1).unbind(1)  # (r, h, e)
+        scheme = self._decoder.scheme
+        if scheme is not None:
+            query, new[0] = (scheme.rotate(part[:, :, None], here)[:, :, 0] for part in (query, new[0]))
+        own[0, :, :, self._length - 1] = new[0]
+        own[1, :, :, self._length - 1] = new[1]
+        keys, values = own[:, :, :, : self._length].flatten(1, 2)  # (r·h, t, e)
+        scores = torch.bmm(query.reshape(rows * heads, 1, -1), keys.transpose(1, 2))  # (r·h, 1, t)
+        if bias is not None:
+            scores = (scores.view(rows, heads, 1, -1) + bias).view(rows * heads, 1, -1)
+        return layer.out(torch.bmm(scores.softmax(-1), values).view(rows, -1))
+
+    def _look_across(self, number: int, layer: _LeanLayer, x: Float[Tensor, "r d"]) -> Float[Tensor, "r d"]:
+        """Attention over the source: the beams of a line are queries over one copy of it."""
+        keys, values = self._cross[number]  # (b, h, n, e)
+        lines, heads, _, size = keys.shape
+        query = layer.cross_query(x).view(lines, self._beams, heads, size).transpose(1, 2)
+        scores = torch.matmul(query, keys.transpose(2, 3))  # (b, h, k, n)
+        if self._hidden is not None:
+            scores += self._hidden
+        mixed = torch.matmul(scores.softmax(-1), values)  # (b, h, k, e)
+        return layer.cross_out(mixed.transpose(1, 2).reshape(len(x), -1))
+
+    def _make_room(self) -> None:
+        """The buffers double when they are full."""
+        if self._length > len(self._places):
+            self._own = [torch.cat((own, torch.empty_like(own)), dim=3) for own in self._own]
+            self._places = torch.arange(2 * len(self._places))
+
+    def keep(self, lines: Int[Tensor, "b2"], beams: Int[Tensor, "b2 k2"] | None = None) -> None:
+        """Go on with these lines and beams; what stays where it is, is not copied."""
+        if len(lines) < self._lines:
+            self._cross = [(keys[lines], values[lines]) for keys, values in self._cross]
+            if self._hidden is not None:
+                self._hidden = self._hidden[lines]
+        if beams is None:
+            beams = torch.arange(self._beams).expand(len(lines), -1)
+        rows = (lines[:, None] * self._beams + beams).flatten()
+        size = self._lines * self._beams
+        self._lines, self._beams = beams.shape
+        if len(rows) == size:
+            moved = (rows != torch.arange(size)).nonzero()[:, 0]
+            if len(moved):
+                for own in self._own:
+                    written = own[:, :, :, : self._length]
+                    written[:, moved] = written[:, rows[moved]]
+        else:
+            self._own = [_taken(own, rows, self._length) for own in self._own]
+
+
+def _key_values(layer: _LeanLayer, states: Float[Tensor, "b n d"]) -> tuple[Tensor, Tensor]:
+    """Keys and values of the source, (b, h, n, e) each."""
+    batch, length, _ = states.shape
+    both = layer.cross_key_value(states.flatten(0, 1)).view(batch, length, 2, layer.cross_heads, -1)
+    keys, values = both.permute(2, 0, 3, 1, 4).contiguous().unbind(0)
+    return keys, values
+
+
+def _room(rows: int, heads: int, capacity: int, like: Float[Tensor, "b h n e"]) -> Float[Tensor, "2 r h c e"]:
+    return like.new_empty(2, rows, heads, capacity, like.shape[-1])
+
+
+def _taken(own: Float[Tensor, "2 r h c e"], rows: Int[Tensor, "r2"], used: int) -> Float[Tensor, "2 r2 h c e"]:
+    taken = own.new_empty(2, len(rows), *own.shape[2:])
+    taken[:, :, :, :used] = own[:, rows, :, :used]
+    return taken

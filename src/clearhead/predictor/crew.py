@@ -1,0 +1,79 @@
+"""Workers side by side: several processes of one thread each answer more lines than one process of several threads."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import count
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+import torch
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+_numbers = count()
+_inherited: dict[int, Callable[[Any], Any]] = {}
+"""What crews do, by number: a forked process inherits it, and need not be sent it."""
+
+
+class Crew(Generic[Job, Result]):
+    """Does jobs by ``work`` in forked processes, which share the model's memory; results come in the order of the jobs.
+
+    With one worker, or where processes cannot be forked, it works in this process. It must be made before torch has run
+    anything on several threads, whose locks a fork would copy.
+    """
+
+    def __init__(self, work: Callable[[Job], Result], workers: int) -> None:
+        torch.set_num_threads(1)
+        self._work, self._pool, self._number = work, None, next(_numbers)
+        if workers > 1 and "fork" in multiprocessing.get_all_start_methods():
+            _inherited[self._number] = work
+            self._pool = ProcessPoolExecutor(
+                workers, multiprocessing.get_context("fork"), initializer=_begin, initargs=(os.getpid(),)
+            )
+        self._ahead = 2 * workers
+
+    def __enter__(self) -> "Crew[Job, Result]":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _inherited.pop(self._number, None)
+        if self._pool is not None:
+            self._pool.shutdown(wait=kind is None, cancel_futures=True)
+
+    def results(self, jobs: Iterable[Job | None]) -> Iterator[Result]:
+        """The result of each job; only a few are under way at a time. A job of None asks for all that is under way."""
+        under_way: deque[Future[Result]] = deque()
+        for job in jobs:
+            if job is not None and self._pool is None:
+                yield self._work(job)
+            elif job is not None and self._pool is not None:
+                under_way.append(self._pool.submit(_do, self._number, job))
+            while len(under_way) > (0 if job is None else self._ahead):
+                yield under_way.popleft().result()
+        for future in under_way:
+            yield future.result()
+
+
+def _begin(parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    torch.set_num_threads(1)
+    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+
+
+def _leave_with(parent: int) -> None:
+    """End once the parent is gone, even if it was killed: nobody waits for the results."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def _do(number: int, job: Any) -> Any:
+    return _inherited[number](job)

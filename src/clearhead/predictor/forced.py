@@ -1,0 +1,66 @@
+"""How probable given answers are: the true tokens are fed in, one pass for all of them (L0.1).
+
+Shapes: b lines, n source tokens, m target tokens, V tokens of the vocabulary.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from clearhead.data import PAD
+from clearhead.models import Seq2Seq
+
+LINES = 64
+"""Lines of a pass."""
+
+
+@dataclass(frozen=True)
+class Forced:
+    """One target, as the model sees it."""
+
+    log_probabilities: list[float]
+    """log p(y_l | y_<l; x) of every token, the end among them."""
+    right: int
+    """Tokens that are the most probable ones."""
+
+    @property
+    def log_probability(self) -> float:
+        """log p(y | x) = Σ log p(y_l | y_<l; x)."""
+        return sum(self.log_probabilities)
+
+
+@torch.inference_mode()
+def forced(model: Seq2Seq, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[Forced]:
+    """The probability of each target given its source; both end with the end token."""
+    first = model.spec.vocabulary.first
+    assert first is not None
+    order = sorted(range(len(targets)), key=lambda index: (len(targets[index]), len(sources[index])))
+    device = next(model.parameters()).device
+    results: list[Forced] = [Forced([], 0)] * len(targets)
+    was_training = model.training
+    model.eval()
+    for start in range(0, len(order), LINES):
+        rows = order[start : start + LINES]
+        source, there = padded([sources[row] for row in rows])
+        inputs, _ = padded([[first, *targets[row][:-1]] for row in rows])
+        labels, _ = padded([targets[row] for row in rows])
+        logits = model(source.to(device), inputs.to(device), None if there is None else there.to(device)).cpu()
+        log_p = logits.log_softmax(-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1).double().tolist()
+        right = (logits.argmax(-1) == labels).tolist()
+        for row, values, hits in zip(rows, log_p, right, strict=True):
+            length = len(targets[row])
+            results[row] = Forced(values[:length], sum(hits[:length]))
+    model.train(was_training)
+    return results
+
+
+def padded(rows: Sequence[list[int]]) -> tuple[Int[Tensor, "b n"], Tensor | None]:
+    """Lines as a tensor, padded at the right, and where they are; None if none is padded."""
+    width = max(map(len, rows))
+    ids = torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
+    if min(map(len, rows)) == width:
+        return ids, None
+    return ids, torch.arange(width) < torch.tensor([[len(row)] for row in rows])

@@ -1,0 +1,79 @@
+"""Beam search over a step function, without any model."""
+
+import pytest
+
+from clearhead.decoding import Rules, beam_search, greedy, length_penalty
+from tests.decoding.tables import EOS, TableStepper, everything
+
+SIZE, LONGEST = 4, 4
+
+
+def _ranked(table: TableStepper, line: int, alpha: float) -> list[tuple[float, list[int]]]:
+    """Every answer with its score, the best first: exhaustive search; at the longest length there is no end."""
+    found = []
+    for answer in everything(SIZE, LONGEST):
+        ended = len(answer) < LONGEST
+        penalty = length_penalty(len(answer) + ended, alpha)
+        found.append((table.log_p(line, answer, 1, ended=ended) / penalty, answer))
+    return sorted(found, key=lambda pair: -pair[0])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_a_beam_as_wide_as_the_space_is_exhaustive_search(alpha: float) -> None:
+    """Reference: every answer scored from the table; the ten best of each of six lines, in order."""
+    width = 3**LONGEST
+    table = TableStepper(6, SIZE)
+    found = beam_search(
+        TableStepper(6, SIZE), Rules(longest=[LONGEST] * 6), width=width, first=[1] * 6, eos=EOS, alpha=alpha
+    )
+    narrow = beam_search(TableStepper(6, SIZE), Rules(longest=[LONGEST] * 6), width=1, first=[1] * 6, eos=EOS)
+    missed = 0
+    for line, hypotheses in enumerate(found):
+        expected = _ranked(table, line, alpha)
+        for hypothesis, (score, answer) in zip(hypotheses[:10], expected, strict=False):
+            assert hypothesis.score == pytest.approx(score, abs=1e-5)
+            tied = sum(abs(score - other) < 1e-5 for other, _ in expected) > 1
+            assert hypothesis.tokens == answer or tied
+        missed += narrow[line][0].tokens != expected[0][1]
+    assert missed, "the wrong variant: a narrow beam must miss some best answers, or the test shows nothing"
+
+
+def test_a_beam_of_one_is_greedy() -> None:
+    for seed in range(20):
+        rules = Rules(longest=[3, 6, 9, 12])
+        one = beam_search(TableStepper(4, seed=seed), rules, width=1, first=[1] * 4, eos=EOS, alpha=0.6)
+        best = greedy(TableStepper(4, seed=seed), rules, first=[1] * 4, eos=EOS, scored=True)
+        for (mine,), other in zip(one, best, strict=True):
+            assert (mine.tokens, mine.finished) == (other.tokens, other.finished)
+            assert mine.log_probability == pytest.approx(other.log_probability, abs=1e-5)
+
+
+@pytest.mark.parametrize("end_bias", [-3.0, 0.0, 3.0])
+def test_n_best_are_sorted_distinct_and_scored_right(end_bias: float) -> None:
+    """Log-probabilities by the table; scores by the length penalty; finished or not."""
+    table = TableStepper(10, 6, seed=1, end_bias=end_bias)
+    found = beam_search(
+        TableStepper(10, 6, seed=1, end_bias=end_bias),
+        Rules(longest=list(range(1, 11))),
+        width=4,
+        first=[1] * 10,
+        eos=EOS,
+        alpha=0.6,
+    )
+    for line, hypotheses in enumerate(found):
+        assert [one.score for one in hypotheses] == sorted((one.score for one in hypotheses), reverse=True)
+        assert len({(tuple(one.tokens), one.finished) for one in hypotheses}) == len(hypotheses) == 4
+        for one in hypotheses:
+            assert one.log_probability == pytest.approx(table.log_p(line, one.tokens, 1, ended=one.finished), abs=1e-5)
+            assert one.score == pytest.approx(
+                one.log_probability / length_penalty(len(one.tokens) + one.finished, 0.6), abs=1e-5
+            )
+
+
+def test_a_line_does_not_depend_on_its_neighbours() -> None:
+    together = beam_search(TableStepper(8, 7), Rules(longest=[9] * 8), width=3, first=[1] * 8, eos=EOS)
+    for line in range(8):
+        alone = TableStepper(8, 7)
+        alone.lines, alone.last = alone.lines[line : line + 1], alone.last[line : line + 1]
+        (found,) = beam_search(alone, Rules(longest=[9]), width=3, first=[1], eos=EOS)
+        assert [one.tokens for one in found] == [one.tokens for one in together[line]]

@@ -1,0 +1,62 @@
+"""The lean stepper computes what the model's own modules compute, for every mechanism that it takes."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from clearhead.decoding import ModelStepper, lean_decoder
+from tests.models.zoo import VARIANTS, make
+
+LEFT_TO_THE_MODEL = {"hard", "additive", "multiplicative", "no projections, no W_O", "free sizes"}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@torch.inference_mode()
+def test_lean_and_plain_steps_are_equal(variant: str) -> None:
+    """Contract 2, with lines that leave, beams that move, multiply and stay, past the first doubling of the buffers."""
+    model = make("seq2seq", variant)
+    lean = lean_decoder(model)
+    if variant in LEFT_TO_THE_MODEL:
+        assert lean is None
+        return
+    assert lean is not None
+    source = torch.randint(4, 40, (5, 7))
+    source[1, 4:] = source[3, 2:] = 0
+    steppers: list[Any] = [lean.reading(source), ModelStepper.reading(model, source, None)]
+    generator = torch.Generator().manual_seed(1)
+    lines, beams = 5, 1
+    for number in range(40):
+        ids = torch.randint(0, 40, (lines, beams), generator=generator)
+        mine, other = (stepper.step(ids) for stepper in steppers)
+        torch.testing.assert_close(mine, other, atol=2e-4, rtol=1e-4)
+        kept, parents = torch.arange(lines), torch.arange(beams).expand(lines, beams)
+        if number == 2:
+            parents, beams = torch.zeros(lines, 3, dtype=torch.long), 3
+        elif number in (9, 30):
+            kept, lines = torch.tensor([3, 0, 2, 1][: lines - 1]), lines - 1
+            parents = torch.randint(0, beams, (lines, beams), generator=generator)
+        elif number % 4 == 0:
+            parents = torch.randint(0, beams, (lines, beams), generator=generator)
+        for stepper in steppers:
+            stepper.keep(kept, parents)
+    # the wrong variant: lines in another order must be noticed
+    ids = torch.randint(0, 40, (lines, beams), generator=generator)
+    steppers[0].keep(torch.arange(lines).flip(0), None)
+    assert not torch.allclose(steppers[0].step(ids), steppers[1].step(ids), atol=1e-2)
+
+
+def test_new_weights_and_watched_weights_are_noticed() -> None:
+    """Weights laid out before they changed are not used again, nor past somebody who watches attention."""
+    model = make("seq2seq", "plain")
+    lean = lean_decoder(model)
+    assert lean is not None
+    assert lean.current()
+    handle = model.decoder.layers[0].attention.weights.register_forward_hook(lambda *_: None)
+    assert not lean.current()
+    assert lean_decoder(model) is None
+    handle.remove()
+    assert lean.current()
+    with torch.no_grad():
+        model.decoder.layers[0].feedforward.up.weight.add_(1.0)
+    assert not lean.current()

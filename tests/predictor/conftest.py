@@ -1,0 +1,27 @@
+"""A small model, trained once: it spells words backwards, not always right."""
+
+from pathlib import Path
+
+import pytest
+
+from clearhead.cli.training import train
+from clearhead.predictor import Predictor, load
+from clearhead.recipe import read_recipe
+from tests.training.toy import SMALL, write_pairs
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run folder."""
+    folder = tmp_path_factory.mktemp("predictor")
+    pairs = write_pairs(folder / "pairs.tsv")
+    quick = ["model.width=64", "training.optimizer.rate=0.004", "training.average=0.98", "training.steps=500"]
+    settings = [f'data.train="{pairs}"', *SMALL, "training.evaluate_every=250", *quick]
+    train(read_recipe(None, *settings), folder / "run", resume=False)
+    return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def predictor(run: Path) -> Predictor:
+    """The trained model, ready to answer."""
+    return load(run)

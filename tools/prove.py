@@ -1,0 +1,117 @@
+"""The long proofs: each prints what it did, and docs/evidence/proofs.md keeps it.
+
+    python -m tools.prove
+
+1. A training run is killed twelve times at random instants, also while it writes a checkpoint, and ends bit-identical.
+2. A model is trained on `g2p-en`; 10,000 words are answered alone, in batches of 7 and of 64, and shuffled, by greedy
+   search, beam and sampling. Answers must be the same; where they are not, the first two tokens that differ must be a
+   tie: their log-probabilities are less than 1e-5 apart.
+"""
+
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+from clearhead.data import read_corpus
+from clearhead.evaluation import group
+from clearhead.models import Seq2Seq
+from clearhead.predictor import Answer, Predictor, forced, load
+from clearhead.recipe import read_recipe
+
+ROOT = Path(__file__).parent.parent
+WORDS = 10_000
+
+
+def kill_storm() -> str:
+    """The storm of tests/cli/test_train.py, longer."""
+    test = "tests/cli/test_train.py::test_a_storm_of_kills_changes_nothing"
+    command = [sys.executable, "-m", "pytest", "-q", "-s", test]
+    environment = os.environ | {"CLEARHEAD_KILLS": "12", "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if result.returncode:
+        sys.exit(result.stdout + result.stderr)
+    return next(line for line in result.stdout.splitlines() if line.startswith("killed"))
+
+
+def trained(folder: Path) -> Predictor:
+    """A model of g2p-en after 1,500 steps: often wrong, and often unsure."""
+    command = [sys.executable, "-m", "clearhead", "train", "g2p-en", "-o", str(folder), "--max-steps", "1500"]
+    subprocess.run([*command, "training.evaluate_every=1500", "decoding.beam_size=1"], check=True)
+    return load(folder)
+
+
+def batches_do_not_matter(predictor: Predictor, settings: dict[str, int | bool]) -> str:
+    """Contract 1 on real words."""
+    corpus = read_corpus(read_recipe(None, "data.task=g2p-en").data)
+    words = group([*corpus.test, *corpus.dev])[0][:WORDS]
+    longest = max(len(word) for word in words) + 1
+    runs = {"alone": 1, "7": 7 * longest, "64": 64 * longest}
+    reference = [best for best, *_ in predictor.answers(words, predictor.decoding(**settings))]
+    notes = []
+    for name, tokens in runs.items():
+        other = [best for best, *_ in predictor.answers(words, predictor.decoding(**settings, batch_tokens=tokens))]
+        notes.append(_compared(predictor, words, name, reference, other))
+    order = list(range(len(words)))
+    random.Random(0).shuffle(order)
+    shuffled = predictor.answers([words[index] for index in order], predictor.decoding(**settings), numbers=order)
+    back = [shuffled[place][0] for place in sorted(range(len(order)), key=order.__getitem__)]
+    notes.append(_compared(predictor, words, "shuffled", reference, back))
+    return f"{len(words):,} words; " + "; ".join(notes)
+
+
+def _compared(predictor: Predictor, words: list[str], name: str, mine: list[Answer], other: list[Answer]) -> str:
+    """How many answers differ, and by how much at the first token that differs: more than a tie is a failure."""
+    rows = [index for index, pair in enumerate(zip(mine, other, strict=True)) if pair[0].tokens != pair[1].tokens]
+    gaps = [_gap(predictor, words[index], mine[index].tokens, other[index].tokens) for index in rows]
+    if any(gap > 1e-5 for gap in gaps):
+        sys.exit(f"{name}: answers differ by more than a tie: {max(gaps)}")
+    return f"{name}: {len(rows)} differ" + (f" (ties, at most {max(gaps):.1e})" if rows else "")
+
+
+def _gap(predictor: Predictor, word: str, mine: list[int], other: list[int]) -> float:
+    """How far apart the probabilities are of the first two tokens that differ, after the same beginning."""
+    same = next((i for i, pair in enumerate(zip(mine, other, strict=False)) if pair[0] != pair[1]), None)
+    same = min(len(mine), len(other)) if same is None else same
+    eos, model = predictor.engine.eos, predictor.model
+    assert isinstance(model, Seq2Seq)
+    source = [*predictor.source.encode([word])[0], eos]
+    first, second = forced(model, [source] * 2, [[*mine, eos][: same + 1], [*other, eos][: same + 1]])
+    return abs(first.log_probabilities[same] - second.log_probabilities[same])
+
+
+def main() -> None:
+    """Run all proofs and write the page."""
+    torch.set_num_threads(1)
+    rows = [("Killed and resumed", kill_storm())]
+    print(rows[-1], flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        predictor = trained(Path(folder) / "run")
+        searches: dict[str, dict[str, int | bool]] = {
+            "greedy": {"beam_size": 1},
+            "beam of 4": {"beam_size": 4},
+            "sampling": {"sample": True, "seed": 1},
+        }
+        for name, settings in searches.items():
+            rows.append((f"Batches do not matter, {name}", batches_do_not_matter(predictor, settings)))
+            print(rows[-1], flush=True)
+    lines = [
+        "# Proofs",
+        "",
+        "Written by `make prove`.",
+        "",
+        f"torch {torch.__version__}, Python {platform.python_version()}",
+        "",
+    ]
+    lines += ["| proof | what it found |", "|---|---|"] + [f"| {name} | {found} |" for name, found in rows]
+    (ROOT / "docs" / "evidence").mkdir(parents=True, exist_ok=True)
+    (ROOT / "docs" / "evidence" / "proofs.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
