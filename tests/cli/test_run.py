@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -58,16 +59,16 @@ def test_one_line_out_for_every_line_in(run: str, tmp_path: Path) -> None:
 def test_a_pipe_is_answered_line_by_line(run: str) -> None:
     """Each answer is there before the next line is written."""
     command = [sys.executable, "-m", "clearhead", "run", run]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT)
-    assert process.stdin is not None
-    assert process.stdout is not None
     answers = []
-    for line in LINES:
-        process.stdin.write(line.encode() + b"\n")
-        process.stdin.flush()
-        answers.append(process.stdout.readline().decode().rstrip("\n"))
-    process.stdin.close()
-    assert process.wait(timeout=30) == 0
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in LINES:
+            process.stdin.write(line.encode() + b"\n")
+            process.stdin.flush()
+            answers.append(process.stdout.readline().decode().rstrip("\n"))
+        process.stdin.close()
+        assert process.wait(timeout=30) == 0
     assert answers == lines_of(clearhead("run", run, given="\n".join(LINES).encode()))
 
 
@@ -134,9 +135,8 @@ def test_what_goes_wrong_is_one_message(
 def test_a_consumer_that_leaves_ends_it_quietly(run: str) -> None:
     """`clearhead run … | head -1`: no message, no traceback, no process left behind."""
     command = [sys.executable, "-m", "clearhead", "run", run]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
-    )
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=ENVIRONMENT)
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
@@ -144,15 +144,15 @@ def test_a_consumer_that_leaves_ends_it_quietly(run: str) -> None:
     process.stdin.flush()
     assert process.stdout.readline()
     process.stdout.close()
-    try:
+    with suppress(BrokenPipeError):
         for _ in range(200):
             process.stdin.write(b"abc\n" * 50)
             process.stdin.flush()
+    with suppress(BrokenPipeError):
         process.stdin.close()
-    except BrokenPipeError:
-        pass
     assert process.wait(timeout=60) != 0
     assert process.stderr.read() == b""
+    process.stderr.close()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

@@ -46,6 +46,7 @@ VARIANTS: dict[str, list[str]] = {
     "multiplicative": ["model.attention.score=multiplicative"],
     "no projections, no W_O": ["model.attention.projections=false", "model.attention.output=false"],
     "free sizes": ["model.attention.query_size=6", "model.attention.value_size=10"],
+    "other heads across": ["model.cross.attention.heads=4"],
     "unscaled": ["model.attention.scale=none", "model.attention.bias=false"],
 }
 # a mechanism is tested by being registered

@@ -24,7 +24,7 @@ from clearhead.recipe import registry as registry_module
         (
             ["model.attention.output=false", "model.attention.value_size=3"],
             "model.attention.output = false: without W_O the heads' outputs together (4 × 3) must be as wide "
-            "as the tokens (256)",
+            "as the tokens (192)",
         ),
         (
             ["model.attention.projections=false", "model.attention.query_size=3"],
@@ -32,7 +32,7 @@ from clearhead.recipe import registry as registry_module
         ),
         (
             ["model.cross.attention.projections=false", "model.encoder.width=128"],
-            "without projections the memory (128) must be as wide as the queries (256)",
+            "without projections the memory (128) must be as wide as the queries (192)",
         ),
         (
             ["model.position.kind=rope", "model.attention.score=additive"],
@@ -61,7 +61,7 @@ from clearhead.recipe import registry as registry_module
         ),
         (
             ["model.embedding.tie=inputs", "model.encoder.width=128"],
-            "one matrix for source and target needs one width, not 128 and 256",
+            "one matrix for source and target needs one width, not 128 and 192",
         ),
         (["model.vocabulary.pad=32000"], "id 32000 is outside the vocabulary of 32000 tokens"),
         (["model.family=lm", "model.embedding.tie=all"], "a language model has no source embedding: use tie = output"),
@@ -132,8 +132,8 @@ def test_what_a_kind_cannot_do_is_refused() -> None:
                 "stepless attention does not know rope positions",
             ),
             (
-                ["model.encoder.attention.kind=stepless", "model.encoder.heads=3"],
-                "heads (3) must divide the width (256)",
+                ["model.encoder.attention.kind=stepless", "model.encoder.heads=5"],
+                "heads (5) must divide the width (192)",
             ),
         ):
             with pytest.raises(RecipeError) as caught:

@@ -89,7 +89,8 @@ class _LeanLayer:
         assert isinstance(own, MultiHeadAttention)
         assert isinstance(cross, MultiHeadAttention)
         assert around_cross is not None
-        self.heads, self.cross_heads = own.heads, cross.heads
+        assert isinstance(own.query, nn.Linear)
+        self.heads, self.size, self.cross_heads = own.heads, own.query.out_features // own.heads, cross.heads
         self.qkv = _linear(own.query, own.key, own.value, scales=(_scale(own), 1.0, 1.0))
         self.out = _linear(own.output)
         self.cross_query = _linear(cross.query, scales=(_scale(cross),))
@@ -169,7 +170,7 @@ class LeanStepper:
             hidden = torch.zeros(memory.present.shape).masked_fill_(~memory.present, -torch.inf)
             self._hidden = hidden[:, None, None]
         self._cross = [_key_values(layer, memory.states) for layer in decoder.layers]
-        self._own = [_room(self._lines, layer.heads, 16, self._cross[0][0]) for layer in decoder.layers]
+        self._own = [memory.states.new_empty(2, self._lines, layer.heads, 16, layer.size) for layer in decoder.layers]
         self._places = torch.arange(16)
 
     def step(self, ids: Int[Tensor, "b k"]) -> Float[Tensor, "b k V"]:
@@ -199,28 +200,29 @@ class LeanStepper:
     ) -> Float[Tensor, "r d"]:
         """Self-attention of the newest token over all so far."""
         rows, heads, own = len(x), layer.heads, self._own[number]
-        query, *new = layer.qkv(x).view(rows, 3, heads, -1).unbind(1)  # (r, h, e)
+        parts = layer.qkv(x).view(rows, 3, heads, -1)
         scheme = self._decoder.scheme
         if scheme is not None:
-            query, new[0] = (scheme.rotate(part[:, :, None], here)[:, :, 0] for part in (query, new[0]))
-        own[0, :, :, self._length - 1] = new[0]
-        own[1, :, :, self._length - 1] = new[1]
-        keys, values = own[:, :, :, : self._length].flatten(1, 2)  # (r·h, t, e)
-        scores = torch.bmm(query.reshape(rows * heads, 1, -1), keys.transpose(1, 2))  # (r·h, 1, t)
+            turned = scheme.rotate(parts[:, :2].flatten(1, 2)[:, :, None], here)  # q and k, of all heads
+            parts[:, :2] = turned.view(rows, 2, heads, -1)
+        own.select(3, self._length - 1).copy_(parts[:, 1:].transpose(0, 1))
+        keys, values = own.view(2, rows * heads, -1, own.shape[-1]).narrow(2, 0, self._length).unbind(0)  # (r·h, t, e)
+        query = parts.select(1, 0).reshape(rows * heads, 1, -1)
+        scores = torch.bmm(query, keys.transpose(1, 2))  # (r·h, 1, t)
         if bias is not None:
-            scores = (scores.view(rows, heads, 1, -1) + bias).view(rows * heads, 1, -1)
+            scores.view(rows, heads, 1, -1).add_(bias)
         return layer.out(torch.bmm(scores.softmax(-1), values).view(rows, -1))
 
     def _look_across(self, number: int, layer: _LeanLayer, x: Float[Tensor, "r d"]) -> Float[Tensor, "r d"]:
         """Attention over the source: the beams of a line are queries over one copy of it."""
-        keys, values = self._cross[number]  # (b, h, n, e)
-        lines, heads, _, size = keys.shape
+        keys, values = self._cross[number]  # (b, h, e, n) and (b, h, n, e)
+        lines, heads, size, length = keys.shape
         query = layer.cross_query(x).view(lines, self._beams, heads, size).transpose(1, 2)
-        scores = torch.matmul(query, keys.transpose(2, 3))  # (b, h, k, n)
+        scores = torch.bmm(query.reshape(lines * heads, -1, size), keys.view(-1, size, length))  # (b·h, k, n)
         if self._hidden is not None:
-            scores += self._hidden
-        mixed = torch.matmul(scores.softmax(-1), values)  # (b, h, k, e)
-        return layer.cross_out(mixed.transpose(1, 2).reshape(len(x), -1))
+            scores.view(lines, heads, -1, length).add_(self._hidden)
+        mixed = torch.bmm(scores.softmax(-1), values.view(-1, length, size))  # (b·h, k, e)
+        return layer.cross_out(mixed.view(lines, heads, -1, size).transpose(1, 2).reshape(len(x), -1))
 
     def _make_room(self) -> None:
         """The buffers double when they are full."""
@@ -250,15 +252,11 @@ class LeanStepper:
 
 
 def _key_values(layer: _LeanLayer, states: Float[Tensor, "b n d"]) -> tuple[Tensor, Tensor]:
-    """Keys and values of the source, (b, h, n, e) each."""
+    """Keys (b, h, e, n), as the product with queries reads them, and values (b, h, n, e) of the source."""
     batch, length, _ = states.shape
     both = layer.cross_key_value(states.flatten(0, 1)).view(batch, length, 2, layer.cross_heads, -1)
-    keys, values = both.permute(2, 0, 3, 1, 4).contiguous().unbind(0)
-    return keys, values
-
-
-def _room(rows: int, heads: int, capacity: int, like: Float[Tensor, "b h n e"]) -> Float[Tensor, "2 r h c e"]:
-    return like.new_empty(2, rows, heads, capacity, like.shape[-1])
+    keys, values = both.unbind(2)  # (b, n, h, e)
+    return keys.permute(0, 2, 3, 1).contiguous(), values.transpose(1, 2).contiguous()
 
 
 def _taken(own: Float[Tensor, "2 r h c e"], rows: Int[Tensor, "r2"], used: int) -> Float[Tensor, "2 r2 h c e"]:
