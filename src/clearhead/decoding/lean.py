@@ -2,11 +2,11 @@
 
 It computes what the model's own modules compute (a test holds the two equal for every model that it takes), with less
 around it: q, k and v come from one product whose weights lie as it reads them, with the scale inside; sums are made in
-place; and the beams of a line are queries over one copy of its source. Models that it does not know are left to
-``ModelStepper``.
+place; and the beams of a line are queries over one copy of its source and of what they have written. Models that it
+does not know are left to ``ModelStepper``.
 
 Shapes: b lines, k beams of a line, r = b·k rows, h heads, n source tokens, t tokens so far, c tokens that there is room
-for, d features, e features of a head, V tokens of the vocabulary.
+for, m = t·k slots, d features, e features of a head, V tokens of the vocabulary.
 """
 
 from collections.abc import Callable
@@ -157,7 +157,11 @@ def _embed(embedding: Embedding) -> Callable[[Tensor, Tensor, int], Tensor]:
 
 
 class LeanStepper:
-    """Where a batch of lines stands."""
+    """Where a batch of lines stands.
+
+    Keys and values stay where they were written: all beams of a line look at one pool, c times × k slots, and each sees
+    only the slots of its own ancestors. A beam that continues another one takes over what that one sees.
+    """
 
     def __init__(
         self, decoder: LeanDecoder, source: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None
@@ -165,12 +169,16 @@ class LeanStepper:
         self._decoder = decoder
         memory = decoder.model.encode(source, present)
         self._length, self._lines, self._beams = 0, len(source), 1
-        self._hidden: Float[Tensor, "b 1 1 n"] | None = None
+        self._padding: Float[Tensor, "b 1 1 n"] | None = None
         if memory.present is not None:
-            hidden = torch.zeros(memory.present.shape).masked_fill_(~memory.present, -torch.inf)
-            self._hidden = hidden[:, None, None]
+            padding = torch.zeros(memory.present.shape).masked_fill_(~memory.present, -torch.inf)
+            self._padding = padding[:, None, None]
         self._cross = [_key_values(layer, memory.states) for layer in decoder.layers]
-        self._own = [memory.states.new_empty(2, self._lines, layer.heads, 16, layer.size) for layer in decoder.layers]
+        self._own = [
+            memory.states.new_empty(2, self._lines, layer.heads, 16, 1, layer.size) for layer in decoder.layers
+        ]
+        self._others: Float[Tensor, "b k t k"] | None = None
+        """−∞ for slots of other beams' ancestors; None while there is one beam."""
         self._places = torch.arange(16)
 
     def step(self, ids: Int[Tensor, "b k"]) -> Float[Tensor, "b k V"]:
@@ -180,7 +188,7 @@ class LeanStepper:
         self._make_room()
         here = self._places[self._length - 1 : self._length]
         x = decoder.embed(ids.flatten(), here, self._length)  # (r, d)
-        bias = None if decoder.scheme is None else decoder.scheme.bias(here, self._places[: self._length])
+        bias = self._bias(here)
         for number, layer in enumerate(decoder.layers):
             before, after = layer.around[0]
             x = after(self._look_back(number, layer, before(x), here, bias).add_(x))
@@ -190,28 +198,51 @@ class LeanStepper:
             x = after(layer.feedforward(before(x)).add_(x))
         return decoder.output(decoder.final_norm(x)).view(*ids.shape, -1)
 
+    def _make_room(self) -> None:
+        """The buffers double when they are full; the newest slots are each seen by their own beam."""
+        if self._length > len(self._places):
+            self._own = [torch.cat((own, torch.empty_like(own)), dim=3) for own in self._own]
+            self._places = torch.arange(2 * len(self._places))
+        if self._others is not None:
+            newest = torch.full((self._beams, 1, self._beams), -torch.inf)
+            newest[self._places[: self._beams], 0, self._places[: self._beams]] = 0.0
+            self._others = torch.cat((self._others, newest.expand(self._lines, -1, -1, -1)), dim=2)
+
+    def _bias(self, here: Int[Tensor, "1"]) -> Float[Tensor, "b2 h2 k2 m"] | None:
+        """What is added to the scores over t·k slots: the scheme's bias, and −∞ for what a beam does not see."""
+        scheme, others = self._decoder.scheme, self._others
+        bias = None if scheme is None else scheme.bias(here, self._places[: self._length])  # (h, 1, t)
+        if bias is not None:
+            bias = bias.repeat_interleave(self._beams, dim=-1)[None]
+        if others is None:
+            return bias
+        hidden = others.flatten(2)[:, None]  # (b, 1, k, t·k)
+        return hidden if bias is None else hidden + bias
+
     def _look_back(
         self,
         number: int,
         layer: _LeanLayer,
         x: Float[Tensor, "r d"],
         here: Int[Tensor, "1"],
-        bias: Float[Tensor, "h 1 t"] | None,
+        bias: Float[Tensor, "b2 h2 k2 m"] | None,
     ) -> Float[Tensor, "r d"]:
         """Self-attention of the newest token over all so far."""
-        rows, heads, own = len(x), layer.heads, self._own[number]
-        parts = layer.qkv(x).view(rows, 3, heads, -1)
+        lines, beams, heads, own = self._lines, self._beams, layer.heads, self._own[number]
+        parts = layer.qkv(x).view(lines, beams, 3, heads, layer.size)
         scheme = self._decoder.scheme
         if scheme is not None:
-            turned = scheme.rotate(parts[:, :2].flatten(1, 2)[:, :, None], here)  # q and k, of all heads
-            parts[:, :2] = turned.view(rows, 2, heads, -1)
-        own.select(3, self._length - 1).copy_(parts[:, 1:].transpose(0, 1))
-        keys, values = own.view(2, rows * heads, -1, own.shape[-1]).narrow(2, 0, self._length).unbind(0)  # (r·h, t, e)
-        query = parts.select(1, 0).reshape(rows * heads, 1, -1)
-        scores = torch.bmm(query, keys.transpose(1, 2))  # (r·h, 1, t)
+            turned = scheme.rotate(parts[:, :, :2].reshape(len(x), 2 * heads, 1, -1), here)  # q and k, of all heads
+            parts[:, :, :2] = turned.view(lines, beams, 2, heads, -1)
+        own.select(3, self._length - 1).copy_(parts[:, :, 1:].permute(2, 0, 3, 1, 4))
+        pool = own.view(2, lines * heads, -1, layer.size).narrow(2, 0, self._length * beams)
+        keys, values = pool.unbind(0)  # (b·h, t·k, e)
+        query = parts.select(2, 0).transpose(1, 2).reshape(lines * heads, beams, -1)
+        scores = torch.bmm(query, keys.transpose(1, 2))  # (b·h, k, t·k)
         if bias is not None:
-            scores.view(rows, heads, 1, -1).add_(bias)
-        return layer.out(torch.bmm(scores.softmax(-1), values).view(rows, -1))
+            scores.view(lines, heads, beams, -1).add_(bias)
+        mixed = torch.bmm(scores.softmax(-1), values).view(lines, heads, beams, -1)
+        return layer.out(mixed.transpose(1, 2).reshape(len(x), -1))
 
     def _look_across(self, number: int, layer: _LeanLayer, x: Float[Tensor, "r d"]) -> Float[Tensor, "r d"]:
         """Attention over the source: the beams of a line are queries over one copy of it."""
@@ -219,36 +250,34 @@ class LeanStepper:
         lines, heads, size, length = keys.shape
         query = layer.cross_query(x).view(lines, self._beams, heads, size).transpose(1, 2)
         scores = torch.bmm(query.reshape(lines * heads, -1, size), keys.view(-1, size, length))  # (b·h, k, n)
-        if self._hidden is not None:
-            scores.view(lines, heads, -1, length).add_(self._hidden)
+        if self._padding is not None:
+            scores.view(lines, heads, -1, length).add_(self._padding)
         mixed = torch.bmm(scores.softmax(-1), values.view(-1, length, size))  # (b·h, k, e)
         return layer.cross_out(mixed.view(lines, heads, -1, size).transpose(1, 2).reshape(len(x), -1))
 
-    def _make_room(self) -> None:
-        """The buffers double when they are full."""
-        if self._length > len(self._places):
-            self._own = [torch.cat((own, torch.empty_like(own)), dim=3) for own in self._own]
-            self._places = torch.arange(2 * len(self._places))
-
     def keep(self, lines: Int[Tensor, "b2"], beams: Int[Tensor, "b2 k2"] | None = None) -> None:
-        """Go on with these lines and beams; what stays where it is, is not copied."""
-        if len(lines) < self._lines:
+        """Go on with these lines and beams, which may become more; of beams that move no key is copied."""
+        if len(lines) != self._lines or not torch.equal(lines, torch.arange(len(lines))):
             self._cross = [(keys[lines], values[lines]) for keys, values in self._cross]
-            if self._hidden is not None:
-                self._hidden = self._hidden[lines]
+            self._own = [own[:, lines] for own in self._own]
+            self._padding = None if self._padding is None else self._padding[lines]
+            self._others = None if self._others is None else self._others[lines]
+            self._lines = len(lines)
         if beams is None:
-            beams = torch.arange(self._beams).expand(len(lines), -1)
-        rows = (lines[:, None] * self._beams + beams).flatten()
-        size = self._lines * self._beams
-        self._lines, self._beams = beams.shape
-        if len(rows) == size:
-            moved = (rows != torch.arange(size)).nonzero()[:, 0]
-            if len(moved):
-                for own in self._own:
-                    written = own[:, :, :, : self._length]
-                    written[:, moved] = written[:, rows[moved]]
-        else:
-            self._own = [_taken(own, rows, self._length) for own in self._own]
+            return
+        if beams.shape[1] > self._beams:
+            self._widen(beams.shape[1])
+        if self._others is not None:
+            self._others = self._others[torch.arange(self._lines)[:, None], beams]
+
+    def _widen(self, beams: int) -> None:
+        """More slots a time; those of the times so far are empty, and nobody sees them."""
+        more = beams - self._beams
+        self._own = [F.pad(own, (0, 0, 0, more)) for own in self._own]
+        others = self._others
+        if others is None:
+            others = torch.zeros(self._lines, self._beams, self._length, self._beams)
+        self._others, self._beams = F.pad(others, (0, more), value=-torch.inf), beams
 
 
 def _key_values(layer: _LeanLayer, states: Float[Tensor, "b n d"]) -> tuple[Tensor, Tensor]:
@@ -257,9 +286,3 @@ def _key_values(layer: _LeanLayer, states: Float[Tensor, "b n d"]) -> tuple[Tens
     both = layer.cross_key_value(states.flatten(0, 1)).view(batch, length, 2, layer.cross_heads, -1)
     keys, values = both.unbind(2)  # (b, n, h, e)
     return keys.permute(0, 2, 3, 1).contiguous(), values.transpose(1, 2).contiguous()
-
-
-def _taken(own: Float[Tensor, "2 r h c e"], rows: Int[Tensor, "r2"], used: int) -> Float[Tensor, "2 r2 h c e"]:
-    taken = own.new_empty(2, len(rows), *own.shape[2:])
-    taken[:, :, :, :used] = own[:, rows, :, :used]
-    return taken

@@ -21,7 +21,7 @@ class Stepper(Protocol):
 
     def keep(self, lines: Tensor, beams: Tensor | None = None) -> None:
         """Go on with these lines, (r,), and forget the others; row j of ``beams``, (r, k), says which beam of its
-        line each new beam continues; None if they stay as they are.
+        line each new beam continues, of which there may be more than before; None if they stay as they are.
         """
 
 
