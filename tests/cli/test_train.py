@@ -52,7 +52,7 @@ KILLS = int(os.environ.get("CLEARHEAD_KILLS", "4"))
 
 
 def test_a_storm_of_kills_changes_nothing(tmp_path: Path) -> None:
-    """Contract 3: SIGKILL at random instants, checkpoints written at every step, so that writes are hit as well."""
+    """Contract 3: SIGKILL at random instants, and every other time in the middle of writing a checkpoint."""
     pairs = write_pairs(tmp_path / "pairs.tsv")
     hard = ["training.accumulate=2", "training.evaluate_every=20", "training.save_every=1", "training.patience=99"]
     arguments = ["--max-steps", "60", *hard, *SMALL]
@@ -61,18 +61,32 @@ def test_a_storm_of_kills_changes_nothing(tmp_path: Path) -> None:
     rng, kills, while_writing = random.Random(4), 0, 0
     for _ in range(40 + 10 * KILLS):
         process = start("train", str(pairs), "-o", str(tmp_path / "storm"), "--resume", *arguments)
+        if kills % 2 and kills < KILLS:
+            while_writing += _kill_while_writing(process, tmp_path / "storm" / "last", after=rng.randint(1, 4))
         try:
             _, errors = process.communicate(timeout=rng.uniform(2.0, 4.5) if kills < KILLS else 300)
-            break
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-            kills += 1
-            while_writing += any((tmp_path / "storm" / "last").glob(".step-*"))
+        if process.returncode != -signal.SIGKILL:
+            break
+        kills += 1
     assert process.returncode == 0, errors
-    assert kills >= 1
+    assert kills >= 2
+    assert while_writing >= 1
     assert_same_run(tmp_path / "whole", tmp_path / "storm")
     print(f"killed {kills} times, {while_writing} of them while a checkpoint was written: the run ends bit-identical")
+
+
+def _kill_while_writing(process: subprocess.Popen[str], folder: Path, after: int) -> bool:
+    """Kill a run while it writes its checkpoint number ``after`` from now; whether that file was left unfinished."""
+    old = set(folder.glob(".step-*"))
+    seen: set[Path] = set()
+    while process.poll() is None and len(seen) < after:
+        seen |= set(folder.glob(".step-*")) - old
+    process.kill()
+    process.wait()
+    return bool(set(folder.glob(".step-*")) - old)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
