@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import transformers
 
-from benchmarks.train_speed import SIZES, Size
+from benchmarks.train_speed import SIZES, Size, marian_config
 from clearhead.interop import load_huggingface
 from clearhead.predictor import Crew, Engine
 from clearhead.recipe import Decoding
@@ -33,22 +33,8 @@ def reference(size: Size) -> Any:
     """A random Marian whose answers vary and never end."""
     torch.manual_seed(0)
     pad = size.vocabulary - 1
-    config = transformers.MarianConfig(
-        vocab_size=size.vocabulary,
-        d_model=size.width,
-        encoder_layers=size.layers,
-        decoder_layers=size.layers,
-        encoder_attention_heads=size.heads,
-        decoder_attention_heads=size.heads,
-        encoder_ffn_dim=size.hidden,
-        decoder_ffn_dim=size.hidden,
-        max_position_embeddings=256,
-        activation_function="relu",
-        scale_embedding=True,
-        pad_token_id=pad,
-        eos_token_id=EOS,
-        decoder_start_token_id=pad,
-        forced_eos_token_id=None,
+    config = marian_config(
+        size, pad_token_id=pad, eos_token_id=EOS, decoder_start_token_id=pad, forced_eos_token_id=None
     )
     model = transformers.MarianMTModel(config).eval()
     with torch.no_grad():

@@ -107,11 +107,11 @@ def torchs(size: Size) -> Step:
     return _plain(Model())
 
 
-def marian(size: Size) -> Step:
-    """transformers' MarianMTModel with torch's fused attention."""
+def marian_config(size: Size, **settings: Any) -> Any:
+    """transformers' description of a Marian model of this size."""
     import transformers
 
-    config = transformers.MarianConfig(
+    return transformers.MarianConfig(
         vocab_size=size.vocabulary,
         d_model=size.width,
         encoder_layers=size.layers,
@@ -123,10 +123,15 @@ def marian(size: Size) -> Step:
         max_position_embeddings=256,
         activation_function="relu",
         scale_embedding=True,
-        dropout=0.1,
-        pad_token_id=0,
-        decoder_start_token_id=0,
+        **settings,
     )
+
+
+def marian(size: Size) -> Step:
+    """transformers' MarianMTModel with torch's fused attention."""
+    import transformers
+
+    config = marian_config(size, dropout=0.1, pad_token_id=0, decoder_start_token_id=0)
     model = transformers.MarianMTModel(config)
     model.set_attn_implementation("sdpa")
 

@@ -78,7 +78,7 @@ def beam_search(
         size = logits.shape[2]
         scores = logits.log_softmax(-1)
         if not rules.plain:
-            rules.forbid(scores, [line.number for line in lines], [line.beams for line in lines], eos)
+            rules.forbid(scores, [line.number for line in lines], length, [line.beams for line in lines], eos)
         values, places = _best(scores, sums, 2 * width)
         length += 1
         kept, beams, tokens, new_sums = [], [], [], []

@@ -36,7 +36,8 @@ def greedy(
         if scored:
             values = values.log_softmax(-1)
         if not rules.plain:
-            rules.forbid(values[:, None], alive.tolist(), [[row] for row in written.tolist()], eos)
+            before = [[row] for row in written.tolist()] if rules.look_back else []
+            rules.forbid(values[:, None], alive.tolist(), written.shape[1], before, eos)
         tokens = best_place(values) if pick is None else pick(values, [rules.number(line) for line in alive.tolist()])
         chosen = values.gather(1, tokens[:, None])[:, 0]
         stuck = chosen == -torch.inf  # nothing may come next
@@ -69,7 +70,7 @@ def each_token(
     while len(written) < rules.longest[0]:
         values = stepper.step(torch.tensor([[token]]))[:, 0].cpu()  # (1, V)
         if not rules.plain:
-            rules.forbid(values[:, None], [0], [[written]], eos)
+            rules.forbid(values[:, None], [0], len(written), [[written]], eos)
         token = int(best_place(values) if pick is None else pick(values, [rules.number(0)]))
         if token == eos or values[0, token] == -torch.inf:
             return

@@ -62,15 +62,24 @@ class Rules:
         """Whether every token may always come."""
         return not (self.banned or self.allowed or any(self.shortest) or any(self.prefixes))
 
-    def forbid(self, values: Tensor, lines: Sequence[int], written: Sequence[Sequence[list[int]]], eos: int) -> None:
-        """Set to −∞, in place, what may not come next: values (b, k, V) of these lines, whose beams are ``written``."""
+    @property
+    def look_back(self) -> bool:
+        """Whether what may come next depends on the tokens before, not only on how many they are."""
+        return self.allowed is not None or any(self.prefixes)
+
+    def forbid(
+        self, values: Tensor, lines: Sequence[int], length: int, written: Sequence[Sequence[list[int]]], eos: int
+    ) -> None:
+        """Set to −∞, in place, what may not come next: values (b, k, V) of these lines.
+
+        Their beams have ``length`` tokens, which are ``written``; they are only needed if the rules look back.
+        """
         if self.banned:
             values[:, :, list(self.banned)] = -torch.inf
-        length = len(written[0][0])
         if self.shortest:
             short = [row for row, line in enumerate(lines) if length < self.shortest[line]]
             values[short if len(short) < len(lines) else slice(None), :, eos] = -torch.inf
-        if not (self.allowed or any(self.prefixes)):
+        if not self.look_back:
             return
         for row, line in enumerate(lines):
             for beam, tokens in enumerate(written[row]):
