@@ -34,7 +34,7 @@ class Hypothesis:
     log_probability: float
     """log p of all tokens, and of the end if it was reached; NaN if nobody asked."""
     score: float
-    """What hypotheses are ranked by: log p over the length penalty."""
+    """What beams are ranked by: log p over the length penalty; where there is one hypothesis, log p itself."""
     finished: bool = True
     """False if the longest length was reached before the end."""
 

@@ -25,7 +25,7 @@ class Answer:
     log_probability: float
     """log p of its tokens given the text, the end among them; NaN if nobody asked."""
     score: float
-    """What the answers to one text are ranked by: log p over the length penalty."""
+    """What the answers of a beam are ranked by, log p over the length penalty; without a beam log p itself."""
     finished: bool
     """False if the longest length was reached before the end."""
     tokens: list[int]
@@ -77,6 +77,8 @@ class Predictor:
 
         Settings come by name, or as words of the form ``decoding.key=value``.
         """
+        if not overrides and not settings:
+            return self.recipe.decoding
         table = recipe_table(self.recipe)
         table["decoding"] |= settings
         for word in overrides:
