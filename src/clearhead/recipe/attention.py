@@ -125,4 +125,8 @@ class MultiHead(AttentionSpec):
             )
 
 
-register(MultiHead, module="clearhead.attention.multihead:MultiHeadAttention")
+register(
+    MultiHead,
+    module="clearhead.attention.multihead:MultiHeadAttention",
+    cost="clearhead.costing.forms.attention:multihead",
+)

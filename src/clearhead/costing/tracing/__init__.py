@@ -1,0 +1,1 @@
+"""What torch really does, counted: the proof of the closed forms."""
