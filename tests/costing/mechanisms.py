@@ -33,9 +33,15 @@ OPTIONS: dict[str, list[str]] = {
     "no projections, no W_O": ["model.attention.projections=false", "model.attention.output=false"],
     "free sizes": ["model.attention.query_size=6", "model.attention.value_size=10"],
     "unscaled, no biases": ["model.attention.scale=none", "model.attention.bias=false", "model.feedforward.bias=false"],
+    "Shaw keys": ["model.position.kind=shaw", "model.position.relative=keys", "model.position.reach=2"],
+    "Shaw values": ["model.position.kind=shaw", "model.position.relative=values", "model.position.reach=2"],
     "no residual": ["model.residual=false"],
     "GELU": ["model.feedforward.activation=gelu"],
-    "untied, output bias": ["model.embedding.tie=none", "model.embedding.output_bias=true", "model.embedding.scale=none"],
+    "untied, output bias": [
+        "model.embedding.tie=none",
+        "model.embedding.output_bias=true",
+        "model.embedding.scale=none",
+    ],
     "output scaled": ["model.embedding.output_scale=rsqrt"],
 }
 OPTIONS |= {f"position {kind}": [f"model.position.kind={kind}"] for kind in kinds("position")}

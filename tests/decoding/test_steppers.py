@@ -9,6 +9,7 @@ from clearhead.decoding import ModelStepper, lean_decoder
 from tests.models.zoo import VARIANTS, make
 
 LEFT_TO_THE_MODEL = {"hard", "additive", "multiplicative", "no projections, no W_O", "free sizes"}
+LEFT_TO_THE_MODEL |= {"position shaw", "Shaw keys", "Shaw values"}
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -47,6 +47,8 @@ VARIANTS: dict[str, list[str]] = {
     "no projections, no W_O": ["model.attention.projections=false", "model.attention.output=false"],
     "free sizes": ["model.attention.query_size=6", "model.attention.value_size=10"],
     "other heads across": ["model.cross.attention.heads=4"],
+    "Shaw keys": ["model.position.kind=shaw", "model.position.relative=keys", "model.position.reach=2"],
+    "Shaw values": ["model.position.kind=shaw", "model.position.relative=values", "model.position.reach=2"],
     "unscaled": ["model.attention.scale=none", "model.attention.bias=false"],
 }
 # a mechanism is tested by being registered
@@ -55,7 +57,7 @@ VARIANTS |= {f"feedforward {kind}": [f"model.feedforward.kind={kind}"] for kind 
 VARIANTS |= {f"norm {kind}": [f"model.norm.kind={kind}"] for kind in kinds("norm")}
 VARIANTS |= {f"attention {kind}": attention_overrides(kind) for kind in kinds("attention")}
 
-RELATIVE = ["position none", "position t5", "position rope"]
+RELATIVE = ["position none", "position t5", "position alibi", "position shaw", "Shaw keys", "Shaw values", "position rope"]
 ABSOLUTE = ["position sinusoidal", "position learned"]
 
 

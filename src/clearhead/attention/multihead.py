@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from clearhead.attention.attend import fused, weigh
 from clearhead.attention.cache import KeyValues
 from clearhead.attention.choice import Choice
-from clearhead.attention.score import Scale, ScoreName, make_score
+from clearhead.attention.score import Scale, ScoreName, divisor, make_score
 from clearhead.attention.sight import Sight
 from clearhead.recipe import MultiHead
 
@@ -138,15 +138,19 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "b h n e"]:
         n, m = query.shape[2], keys.shape[2]
         query = self.score.fold(query)
-        if self._fusable(m):
-            simple = sight.causal and n == m and sight.present is None and sight.bias is None
+        bias = sight.bias
+        if (term := sight.key_term(query)) is not None:
+            term = term / divisor(self.scale, query.shape[-1])
+            bias = term if bias is None else bias + term
+        if self._fusable(m) and not sight.weighs_positions:
+            simple = sight.causal and n == m and sight.present is None and bias is None
             return fused(
                 query,
                 keys,
                 values,
                 scale=self.scale,
                 mask=None if simple else sight.mask(n, m, query.device),
-                bias=sight.bias,
+                bias=bias,
                 causal=simple,
                 dropout=self.drop.p if self.training else 0.0,
             )
@@ -157,10 +161,12 @@ class MultiHeadAttention(nn.Module):
             scale=self.scale if self.score.products else "none",
             choice=self.choice,
             mask=sight.mask(n, m, query.device),
-            bias=sight.bias,
+            bias=bias,
         )
-        heads: Tensor = self.drop(self.weights(weights)) @ values
-        return heads
+        weights = self.drop(self.weights(weights))
+        heads: Tensor = weights @ values
+        places = sight.value_term(weights)
+        return heads if places is None else heads + places
 
     def _fusable(self, keys: int) -> bool:
         """Whether the weights need not be formed: nobody looks at them, and the kernel knows this mathematics."""

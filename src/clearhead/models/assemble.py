@@ -24,13 +24,13 @@ def make_stack(
     """An encoder, or with ``causal`` a decoder; with ``cross`` one that looks at a memory."""
     absolute: AbsolutePosition = NoPosition()  # a relative scheme acts inside attention instead
     scheme = None
+    schemes: list[Any] = [None] * spec.layers
     if spec.position.enters == "embedding":
         absolute = module_of(spec.position).from_spec(spec.position, width=spec.width)
+    elif spec.position.per_layer:
+        schemes = [_scheme(spec, causal) for _ in schemes]
     else:
-        head_size, _ = spec.attention.sizes(spec.width)
-        scheme = module_of(spec.position).from_spec(
-            spec.position, heads=spec.attention.heads, head_size=head_size, causal=causal
-        )
+        scheme = _scheme(spec, causal)
     return Stack(
         embedding=Embedding(
             tokens,
@@ -40,7 +40,7 @@ def make_stack(
             norm=_norm(spec.norm, spec.width) if embedding.norm else None,
             dropout=dropout_rate(spec.dropout.embedding),
         ),
-        layers=[_layer(spec, cross=cross, memory_width=memory_width) for _ in range(spec.layers)],
+        layers=[_layer(spec, cross=cross, memory_width=memory_width, scheme=own) for own in schemes],
         causal=causal,
         scheme=scheme,
         final_norm=_norm(spec.norm, spec.width) if spec.norm.has_final else None,
@@ -54,7 +54,14 @@ def make_output(spec: EmbeddingSpec, tokens: nn.Embedding) -> Output:
     return Output(weight, bias=spec.output_bias, scaled=spec.output_scale == "rsqrt")
 
 
-def _layer(spec: StackSpec, *, cross: AttentionSpec | None, memory_width: int | None) -> Layer:
+def _scheme(spec: StackSpec, causal: bool) -> Any:
+    head_size, value_size = spec.attention.sizes(spec.width)
+    return module_of(spec.position).from_spec(
+        spec.position, heads=spec.attention.heads, head_size=head_size, value_size=value_size, causal=causal
+    )
+
+
+def _layer(spec: StackSpec, *, cross: AttentionSpec | None, memory_width: int | None, scheme: Any) -> Layer:
     def around() -> AddNorm:
         norm = _norm(spec.norm, spec.width)
         rate = dropout_rate(spec.dropout.residual)
@@ -72,6 +79,7 @@ def _layer(spec: StackSpec, *, cross: AttentionSpec | None, memory_width: int | 
             spec.feedforward, width=spec.width, dropout=spec.dropout.activation
         ),
         around_feedforward=around(),
+        scheme=scheme,
     )
 
 

@@ -22,7 +22,7 @@ from clearhead.recipe.model import (
     dropout_rate,
 )
 from clearhead.recipe.norm import LayerNorm, NormSpec, RmsNorm
-from clearhead.recipe.position import Learned, NoPosition, PositionSpec, Rotary, Sinusoidal, T5Buckets
+from clearhead.recipe.position import Alibi, Learned, NoPosition, PositionSpec, Rotary, Shaw, Sinusoidal, T5Buckets
 from clearhead.recipe.reading import read_recipe, recipe_from
 from clearhead.recipe.registry import Kind, Kinded, Spec, cost_of, kinds, module_of, register, slots
 from clearhead.recipe.sources import preset_names, preset_text
@@ -30,6 +30,7 @@ from clearhead.recipe.training import Decoding, Optimizer, Schedule, Training
 from clearhead.recipe.writing import recipe_table, recipe_toml
 
 __all__ = [
+    "Alibi",
     "AttentionSpec",
     "Classifier",
     "Cross",
@@ -59,6 +60,7 @@ __all__ = [
     "Rotary",
     "Schedule",
     "Seq2Seq",
+    "Shaw",
     "Single",
     "Sinusoidal",
     "Spec",

@@ -116,8 +116,8 @@ class MultiHead(AttentionSpec):
             yield from self._position_refusals(place.position, query_size)
 
     def _position_refusals(self, position: PositionSpec, query_size: int) -> Iterator[tuple[str, str]]:
-        if position.rotates and self.score == "additive":
-            yield "score", f"{position.kind} turns queries against keys, which an additive score cannot see"
+        if position.multiplies and self.score == "additive":
+            yield "score", f"{position.kind} positions act on products q·k, and an additive score is none"
         if position.rotates and query_size % 2:
             yield (
                 "query_size",

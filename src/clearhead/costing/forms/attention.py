@@ -3,7 +3,7 @@
 Shapes: b batch, h heads, n queries, m keys, q = d̃_q and e = d̃_v features inside a head.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sympy import Expr
 
@@ -20,8 +20,8 @@ class Look:
     """Marks the letters of this part where they differ from those of another: enc, dec, cross."""
     causal: bool = False
     """No query sees a key behind it."""
-    scheme: Scheme | None = None
-    """The relative positions of the stack."""
+    scheme: Scheme = field(default_factory=Scheme)
+    """The relative positions of the stack, or of the layer."""
     so_far: Expr | None = None
     """With a cache: how many tokens there are with the new one."""
     stored: bool = False
@@ -42,18 +42,14 @@ def multihead(spec: MultiHead, x: Sketch, memory: Sketch | None = None, *, look:
     def project(tokens: Sketch, size: Expr) -> Sketch:
         return (tokens.linear(h * size, bias=spec.bias) if spec.projections else tokens).split_heads(h)
 
-    query = project(x, q)
-    if look.scheme is not None:
-        query = look.scheme.rotate(query)
+    query = look.scheme.rotate(project(x, q))
     candidates = x if memory is None else memory
     if look.stored:
         batch, length, _ = candidates.shape
         keys, values = ledger.constant(batch, h, length, q), ledger.constant(batch, h, length, e)
         ledger.here.cache += keys.storage.size + values.storage.size
     else:
-        keys, values = project(candidates, q), project(candidates, e)
-        if look.scheme is not None:
-            keys = look.scheme.rotate(keys)
+        keys, values = look.scheme.rotate(project(candidates, q)), project(candidates, e)
     if look.so_far is not None:
         keys, values = keep(keys, look.so_far), keep(values, look.so_far)
     if spec.score == "multiplicative":
@@ -75,22 +71,27 @@ def keep(new: Sketch, so_far: Expr) -> Sketch:
 
 def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHead, look: Look) -> Sketch:
     """choice(score/scale + bias)V (L0.5): explicit, which forms the n×m weights, or fused, which does not (L1.11)."""
-    n, m = query.shape[-2], keys.shape[-2]
-    bias = None if look.scheme is None else look.scheme.bias()
+    n, m, scheme = query.shape[-2], keys.shape[-2], look.scheme
+    bias, scaled = scheme.bias(), spec.scale != "none"
+    if (term := scheme.key_term(query)) is not None:
+        term = term.scale() if scaled else term
+        bias = term if bias is None else bias.add(term)
     visible = look.visible(n, m)
     masked = look.causal and look.so_far is None
-    if query.ledger.path == "fused" and spec.score != "additive" and spec.choice == "soft":
+    fusable = spec.score != "additive" and spec.choice == "soft" and not scheme.weighs_positions
+    if query.ledger.path == "fused" and fusable:
         return _fused(query, keys, values, bias=bias, masked=masked, visible=visible)
     if spec.score == "additive":
         scores = _additive(query, keys)
     else:
         scores = query.matmul(keys.transpose(), visible=visible)
-        if spec.scale != "none":
-            scores = scores.scale()
+        scores = scores.scale() if scaled else scores
     if bias is not None:
         scores = scores.add(bias)
     weights = choose(scores, hard=spec.choice == "hard", mask=n * m if masked else None)
-    return weights.matmul(values, visible=visible)
+    heads = weights.matmul(values, visible=visible)
+    places = scheme.value_term(weights)
+    return heads if places is None else heads.add(places)
 
 
 def _additive(query: Sketch, keys: Sketch) -> Sketch:
@@ -132,10 +133,10 @@ def _fused(
     *batch, n, _ = query.shape
     if bias is not None and masked:
         bias = bias.masked(Storage(product(n, keys.shape[-2], MASK)))
-    if bias is not None or query.shape[-1] != values.shape[-1]:
+    if (bias is not None and bias.grad) or query.shape[-1] != values.shape[-1]:
         weights = query.matmul(keys.transpose(), visible=visible).softmax()
         return weights.matmul(values, visible=visible)
-    for part in (query, keys, values):
+    for part in (query, keys, values, *(() if bias is None else (bias,))):
         ledger.save(part.storage)
     ledger.save(Storage(product(*batch, n, FLOAT)))
     scores = query.matmul(keys.transpose(), visible=visible, keeps=False)

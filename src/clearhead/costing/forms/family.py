@@ -3,6 +3,7 @@
 Blocks are named as the modules are, so that each can be found in a traced graph.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from sympy import Expr
@@ -19,6 +20,7 @@ from clearhead.recipe import (
     LanguageModel,
     ModelSpec,
     NormSpec,
+    PositionSpec,
     Seq2Seq,
     Stack,
     cost_of,
@@ -78,11 +80,15 @@ def layer(
     stack: Stack,
     *,
     look: Look,
+    acting: Acting | None,
     cross: AttentionSpec | None = None,
     memory: Sketch | None = None,
     across: Look | None = None,
 ) -> Map:
-    """Self-attention, perhaps attention over a memory, and the point-wise net, each inside its Add & Norm."""
+    """Self-attention, perhaps attention over a memory, and the point-wise net, each inside its Add & Norm.
+
+    ``acting`` if every layer has relative positions of its own.
+    """
 
     def around(name: str, part: Map, x: Sketch) -> Sketch:
         ledger, outside = x.ledger, Block(f"around_{name}")
@@ -101,13 +107,30 @@ def layer(
         return y
 
     def one(x: Sketch) -> Sketch:
-        x = around("attention", lambda y: cost_of(stack.attention)(stack.attention, y, look=look), x)
+        own = look if acting is None else replace(look, scheme=run_scheme(stack.position, x.ledger, acting))
+        x = around("attention", lambda y: cost_of(stack.attention)(stack.attention, y, look=own), x)
         if cross is not None:
             x = around("cross", lambda y: cost_of(cross)(cross, y, memory, look=across), x)
         net = stack.feedforward
         return around("feedforward", lambda y: cost_of(net)(net, y, part=look.part), x)
 
     return one
+
+
+def run_scheme(spec: PositionSpec, ledger: Ledger, acting: Acting) -> Scheme:
+    """Relative positions in a block of their own."""
+    with ledger.block("scheme"):
+        scheme: Scheme = cost_of(spec)(spec, ledger, acting)
+    return scheme
+
+
+def _acting(stack: Stack, ledger: Ledger, *, queries: Expr, keys: Expr, part: str) -> Acting:
+    width, heads = ledger.letters("d", stack.width, part), ledger.letters("h", stack.attention.heads, part)
+    head_size, value_size = (
+        ledger.letters(name, size, part) if size * stack.attention.heads != stack.width else width / heads
+        for name, size in zip(("d_q", "d_v"), stack.attention.sizes(stack.width), strict=True)
+    )
+    return Acting(heads=heads, head_size=head_size, value_size=value_size, queries=queries, keys=keys, part=part)
 
 
 def run_stack(
@@ -128,16 +151,14 @@ def run_stack(
     ledger, part = ids.ledger, name[:3]
     with ledger.block(name) as block:
         x = embed(stack, embedding, ids, tokens=tokens, tied=tied, part=part)
-        scheme: Scheme | None = None
+        acting = None
+        look = Look(part=part, causal=causal, so_far=so_far)
         if stack.position.enters == "attention":
-            heads = ledger.letters("h", stack.attention.heads, part)
-            length = ids.shape[-1]
-            acting = Acting(heads=heads, queries=length, keys=length if so_far is None else so_far, part=part)
-            with ledger.block("scheme"):
-                scheme = cost_of(stack.position)(stack.position, ledger, acting)
-        look = Look(part=part, causal=causal, scheme=scheme, so_far=so_far)
+            acting = _acting(stack, ledger, queries=ids.shape[-1], keys=so_far or ids.shape[-1], part=part)
+            if not stack.position.per_layer:
+                look, acting = replace(look, scheme=run_scheme(stack.position, ledger, acting)), None
         across = Look(part="cross", stored=stored)
-        one = layer(stack, look=look, cross=cross, memory=memory, across=across)
+        one = layer(stack, look=look, acting=acting, cross=cross, memory=memory, across=across)
         x = ledger.repeat("layers", stack.layers, ledger.letters("L", stack.layers, part), one, x)
         if stack.norm.has_final:
             x = ledger.measured("final_norm", lambda y: cost_of(stack.norm)(stack.norm, y), x)

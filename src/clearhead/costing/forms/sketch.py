@@ -369,8 +369,9 @@ class Sketch:
         return result
 
     def masked(self, mask: Storage) -> "Sketch":
-        """Some entries replaced by a number: free, but the mask is kept."""
-        self.ledger.save(mask)
+        """Some entries replaced by a number: free, but the mask is kept for the gradient."""
+        if self.grad:
+            self.ledger.save(mask)
         return self._new(self.shape, self.time)
 
     def sum(self, *shape: Expr, mean: bool = False) -> "Sketch":

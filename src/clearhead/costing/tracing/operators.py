@@ -154,6 +154,12 @@ def _argmax(call: Call) -> OperatorCost:
     return OperatorCost(operations=rows * (keys - 1), span=lg(keys))
 
 
+def _scatter_add(call: Call) -> OperatorCost:
+    """Entries added up by place: all of a row may fall on one."""
+    entries = call.inputs[3]
+    return OperatorCost(operations=numel(entries), span=lg(entries[-1]))
+
+
 def _attention(call: Call) -> OperatorCost:
     """Scores, scale, perhaps a mask or bias, softmax, values: as if it were explicit."""
     query, keys, values = call.inputs[:3]
@@ -192,6 +198,7 @@ _COSTS: dict[str, Callable[[Call], OperatorCost]] = {
     "sum": _sum,
     "mean": _mean,
     "argmax": _argmax,
+    "scatter_add": _scatter_add,
     "amax": _argmax,
     "scaled_dot_product_attention": _attention,
     "_scaled_dot_product_flash_attention_for_cpu": _attention,
