@@ -186,7 +186,7 @@ SCHEMES = {
     "t5": lambda: randomise(BucketBias(heads=2, buckets=8, max_distance=6, both_ways=False)),
     "rope": lambda: RotaryPosition(head_size=4),
     "alibi": lambda: AlibiBias(heads=2),
-    "shaw": lambda: randomise(ShawPosition(head_size=4, value_size=4, reach=2, relative="keys")),
+    "shaw": lambda: randomise(ShawPosition(head_size=4, value_size=4, farthest=2, relative="keys")),
 }
 
 

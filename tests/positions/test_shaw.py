@@ -40,7 +40,7 @@ def _literal(q: Tensor, k: Tensor, v: Tensor, scheme: ShawPosition, start: int, 
 @pytest.mark.parametrize("start", [0, 3])
 def test_L2_12_relative_vectors_join_keys_and_values(half: Any, start: int) -> None:
     """L2.12: each half and both against the literal loops, also for queries that stand later (with a cache)."""
-    scheme = ShawPosition(head_size=D, value_size=E, reach=K, relative=half)
+    scheme = ShawPosition(head_size=D, value_size=E, farthest=K, relative=half)
     module = MultiHeadAttention(width=12, heads=H, query_size=D, value_size=E, output=False)
     x, memory = torch.randn(3, N, 12), torch.randn(3, M, 12)
     sight = Sight(scheme=scheme, queries=torch.arange(N) + start, keys=torch.arange(M))
@@ -75,7 +75,7 @@ def test_L2_12_keys_are_those_of_wav2vec2_bert() -> None:
     with torch.no_grad():
         for parameter in theirs.parameters():
             parameter.normal_(0, 0.3)
-    scheme = ShawPosition(head_size=6, value_size=6, reach=3, relative="keys")
+    scheme = ShawPosition(head_size=6, value_size=6, farthest=3, relative="keys")
     assert scheme.keys is not None
     mine = MultiHeadAttention(width=12, heads=2)
     pairs = [
@@ -98,7 +98,7 @@ def test_L2_12_keys_are_those_of_wav2vec2_bert() -> None:
 
 
 def test_gradients_in_float64() -> None:
-    scheme = ShawPosition(head_size=3, value_size=2, reach=2).double()
+    scheme = ShawPosition(head_size=3, value_size=2, farthest=2).double()
     q, weights = torch.randn(1, 2, 3, 3, dtype=torch.double), torch.rand(1, 2, 3, 4, dtype=torch.double)
     rows, columns = torch.arange(3), torch.arange(4)
     assert scheme.keys is not None

@@ -4,7 +4,7 @@ Shapes: b batch, n queries, m keys, h heads, d features of a token (the queries'
 keys and values come from, q = d̃_q and e = d̃_v features inside a head, o = d_o features out.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -80,10 +80,12 @@ class MultiHeadAttention(nn.Module):
         self.drop = nn.Dropout(dropout)
 
     @classmethod
-    def from_spec(cls, spec: MultiHead, *, width: int, memory_width: int, dropout: float) -> "MultiHeadAttention":
-        """Build from a recipe."""
+    def from_spec(
+        cls, spec: MultiHead, *, width: int, memory_width: int, dropout: float, **shared: Any
+    ) -> "MultiHeadAttention":
+        """Build from a recipe, with what all layers of a stack share, if anything."""
         settings = spec.model_dump(exclude={"kind"})
-        return cls(width=width, memory_width=memory_width, dropout=dropout, **settings)
+        return cls(width=width, memory_width=memory_width, dropout=dropout, **settings, **shared)
 
     def extra_repr(self) -> str:
         """Settings, for people."""

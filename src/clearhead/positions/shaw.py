@@ -14,9 +14,9 @@ from clearhead.recipe import Shaw
 Relative = Literal["keys", "values", "both"]
 
 
-def shaw_index(queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"], reach: int) -> Int[Tensor, "*b n m"]:
+def shaw_index(queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"], farthest: int) -> Int[Tensor, "*b n m"]:
     """clip(j − i, −k, k) + k: the row of the table for query i and key j, from 0 to 2k."""
-    return (keys.unsqueeze(-2) - queries.unsqueeze(-1)).clamp(-reach, reach) + reach
+    return (keys.unsqueeze(-2) - queries.unsqueeze(-1)).clamp(-farthest, farthest) + farthest
 
 
 class ShawPosition(RelativePosition):
@@ -26,22 +26,22 @@ class ShawPosition(RelativePosition):
     the weights are summed by distance before they meet the table b.
     """
 
-    def __init__(self, *, head_size: int, value_size: int, reach: int = 16, relative: Relative = "both") -> None:
+    def __init__(self, *, head_size: int, value_size: int, farthest: int = 16, relative: Relative = "both") -> None:
         super().__init__()
-        self.reach, self.relative = reach, relative
-        self.keys = nn.Embedding(2 * reach + 1, head_size) if relative != "values" else None
-        self.values = nn.Embedding(2 * reach + 1, value_size) if relative != "keys" else None
+        self.farthest, self.relative = farthest, relative
+        self.keys = nn.Embedding(2 * farthest + 1, head_size) if relative != "values" else None
+        self.values = nn.Embedding(2 * farthest + 1, value_size) if relative != "keys" else None
         self.weighs_positions = self.values is not None
 
     @classmethod
     def from_spec(cls, spec: Shaw, *, heads: int, head_size: int, value_size: int, causal: bool) -> "ShawPosition":
         """Build from a recipe."""
         del heads, causal
-        return cls(head_size=head_size, value_size=value_size, reach=spec.reach, relative=spec.relative)
+        return cls(head_size=head_size, value_size=value_size, farthest=spec.farthest, relative=spec.relative)
 
     def extra_repr(self) -> str:
         """Settings, for people."""
-        return f"{self.relative}, up to {self.reach} tokens away"
+        return f"{self.relative}, up to {self.farthest} tokens away"
 
     def key_term(
         self, query: Float[Tensor, "b h n d"], queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]
@@ -63,5 +63,5 @@ class ShawPosition(RelativePosition):
     def _index(
         self, like: Float[Tensor, "b h n x"], queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]
     ) -> Int[Tensor, "b h n m"]:
-        index = shaw_index(queries, keys, self.reach).unsqueeze(-3)  # the same for all heads
+        index = shaw_index(queries, keys, self.farthest).unsqueeze(-3)  # the same for all heads
         return index.expand(*like.shape[:2], *index.shape[-2:])

@@ -125,8 +125,27 @@ class MultiHead(AttentionSpec):
             )
 
 
+class Linformer(MultiHead):
+    """Multi-head attention over a few sums of keys and values (L2.14): linear in the length, which has a bound."""
+
+    causal: ClassVar[bool] = False
+    relative: ClassVar[bool] = False
+    kind: Literal["linformer"] = "linformer"  # type: ignore[assignment]
+    rank: Count = 64
+    """Slots that keys and values are summed up into, k."""
+    length: Count = 512
+    """The longest sequence, for which the sums have weights; a longer one is an error."""
+    sharing: Literal["none", "headwise", "key-value", "layerwise"] = "headwise"
+    """Who shares the weights of the sums: nobody, all heads, also keys and values, also all layers of a stack."""
+
+
 register(
     MultiHead,
     module="clearhead.attention.multihead:MultiHeadAttention",
     cost="clearhead.costing.forms.attention:multihead",
+)
+register(
+    Linformer,
+    module="clearhead.attention.linformer:LinformerAttention",
+    cost="clearhead.costing.forms.attention:linformer",
 )

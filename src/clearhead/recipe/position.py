@@ -99,7 +99,7 @@ class Shaw(PositionSpec):
     kind: Literal["shaw"] = "shaw"
     relative: Literal["keys", "values", "both"] = "both"
     """Where the vectors enter: in the scores, in the outputs (as the notes have it), or in both."""
-    reach: Annotated[int, Field(ge=1, le=100_000)] = 16
+    farthest: Annotated[int, Field(ge=1, le=100_000)] = 16
     """Distances are told apart up to this one, k; those beyond share its vector."""
 
 
