@@ -59,13 +59,13 @@ def _multihead(
         keys, values = shrink(keys, "keys"), shrink(values, "values")
     if look.stored:
         keys, values = (replace(part.detach(), ledger=ledger, time=Time()) for part in (keys, values))
-        ledger.here.cache += keys.storage.size + values.storage.size
+        ledger.count("cache", keys.storage.size + values.storage.size)
     if look.so_far is not None:
         keys, values = keep(keys, look.so_far), keep(values, look.so_far)
     if spec.score == "multiplicative":
         ledger.parameter(h, q, q)
         query = query.matmul(replace(ledger.input(x.shape[0], h, q, q), packed=False))  # expanded over the batch
-    ledger.here.sequential, ledger.here.path = ONE, ONE
+    ledger.mixes()
     heads = attend(query, keys, values, spec=spec, look=look)
     joined = heads.join_heads()
     return joined.linear(width, bias=spec.bias) if spec.output else joined
@@ -110,7 +110,7 @@ def keep(new: Sketch, so_far: Expr) -> Sketch:
     """Keys, or values, of all tokens: the new ones behind those that the cache holds."""
     batch, heads, _, size = new.shape
     shape = (batch, heads, so_far, size)
-    new.ledger.here.cache += product(*shape, FLOAT)
+    new.ledger.count("cache", product(*shape, FLOAT))
     return new.view(*shape)
 
 
