@@ -1,5 +1,7 @@
 """Decoding: every matrix product of a step, and of a whole greedy decode, counted as it runs."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -57,7 +59,7 @@ def test_L2_2_decoding_takes_steps_that_wait_for_each_other_and_training_does_no
     )
     # one more level in three trees of each decoder layer; the first waits for the encoder anyway
     assert training[1] - training[0] == training[2] - training[1] == 3 * 5
-    assert [round(later / sooner, 1) for sooner, later in zip(decoding, decoding[1:], strict=False)] == [2.0, 2.0]
+    assert [round(later / sooner, 1) for sooner, later in pairwise(decoding)] == [2.0, 2.0]
     assert base.sequential.at() == 6 + 6 + 6
     # a cache lowers work, not span: each step still waits for the one before
     assert base.decode_span.at(n=100, m=100) > 100 * base["decoder"]["layers"]["feedforward"].span.at()

@@ -1,15 +1,17 @@
 """Space: bytes that autograd keeps, exact on the real backend; the cache's own bytes; what optimizers hold."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from sympy import expand
 
 from clearhead.attention import Cache
 from clearhead.costing import cost
-from clearhead.costing.tracing import saved_bytes
+from clearhead.costing.tracing import attention_path, saved_bytes
 from clearhead.recipe import read_recipe
 from clearhead.training.optimizer import make_optimizers
-from tests.costing.mechanisms import CASES, SIZES, inputs, make, recipe_of, worth, wrong_variants
+from tests.costing.mechanisms import CASES, inputs, make, recipe_of, worth, wrong_variants
 
 # from two lines on: a batch of one lets torch look at a tensor where it would otherwise copy it
 PLACES = [{"B": 3, "n": 7, "m": 5}, {"B": 2, "n": 5, "m": 9}, {"B": 5, "n": 12, "m": 8}]
@@ -32,23 +34,23 @@ def test_saved_activations_are_exact_to_the_byte(family: str, option: str, path:
 
 
 def test_L1_11_memory_grows_with_the_square_of_the_length_unless_attention_is_fused() -> None:
-    """L1.11: the memory cost is huge, n² on the explicit path; the fused one keeps one number a row, and grows with n."""
+    """L1.11: the memory cost is huge, n² on the explicit path; the fused one keeps a number a row, and grows with n."""
     recipe = recipe_of("encoder", "plain")
     model, whole = make(recipe), cost(recipe)
 
-    def third_difference(path: str, power: int) -> int:
-        for part in model.modules():
-            if hasattr(part, "path"):
-                part.path = path
-        sizes = [40, 80, 120, 160]
-        values = [saved_bytes(lambda ids=inputs("encoder", 2, n): model(*ids), model) for n in sizes]  # type: ignore[misc]
-        for _ in range(power + 1):
-            values = [after - before for before, after in zip(values, values[1:], strict=False)]
+    def difference(path: str, order: int) -> int:
+        attention_path(model, path)
+        values = []
+        for length in (40, 80, 120, 160):
+            ids = inputs("encoder", 2, length)
+            values.append(saved_bytes(lambda ids=ids: model(*ids), model))  # type: ignore[misc]
+        for _ in range(order):
+            values = [after - before for before, after in pairwise(values)]
         return values[0]
 
-    assert third_difference("explicit", 2) == 0  # a polynomial of degree 2 …
-    assert third_difference("explicit", 1) > 0  # … and not of degree 1
-    assert third_difference("fused", 1) == 0
+    assert difference("explicit", 3) == 0  # a polynomial of degree 2 …
+    assert difference("explicit", 2) > 0  # … and not of degree 1
+    assert difference("fused", 2) == 0
     assert whole.saved.numbers.as_poly(*whole.saved.numbers.free_symbols).total_degree() == 3  # B·n²
     assert "n**2" not in str(expand(whole.fused.saved.numbers))
 
@@ -100,4 +102,3 @@ def test_optimizers_hold_what_the_formula_says(kind: str, option: str) -> None:
 def test_the_average_is_one_more_copy() -> None:
     assert cost("tiny").average == cost("tiny").weights
     assert cost(read_recipe("tiny", "training.average=0")).average.at() == 0
-    assert SIZES

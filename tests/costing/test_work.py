@@ -11,7 +11,6 @@ from clearhead.costing.tracing import trace
 from clearhead.recipe import kinds, slots
 from tests.costing.mechanisms import CASES, inputs, letters, make, modules_of, recipe_of, worth, wrong_variants
 
-
 SPREAD = ("position t5", "position alibi")
 """Spread their bias by an operator of torch (unfold) that wants a number where the length would stay open."""
 OPEN_CASES = [case for case in CASES if case[1] not in SPREAD]

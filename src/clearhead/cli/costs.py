@@ -11,7 +11,8 @@ from clearhead.costing import cost as cost_of_recipe
 from clearhead.costing.forms.crossover import COMPARED, Crossover, compare, quadratic_against_rest
 from clearhead.costing.forms.letters import OPEN
 from clearhead.costing.forms.summary import DEPTH, lines_of, rows_of
-from clearhead.costing.forms.views import PRINTED, asymptotic, printed, tidy
+from clearhead.costing.forms.text import tidy
+from clearhead.costing.forms.views import PRINTED, asymptotic, printed
 from clearhead.errors import ClearheadError, Problem, RecipeError, did_you_mean
 from clearhead.recipe import Recipe, read_recipe
 
@@ -83,11 +84,11 @@ def _recipes(words: list[str]) -> list[tuple[str, Recipe]]:
 
 def _check_lengths(recipe: Recipe, asked: Asked) -> None:
     """A table of learned positions ends somewhere."""
-    for part, length, option in (("encoder", asked.n, "--n"), ("decoder", asked.place["m"], "--m")):
-        stack = getattr(recipe.model, part, None)
-        alone = part == "decoder" and not hasattr(recipe.model, "encoder")
-        length, option = (asked.n, "--n") if alone else (length, option)
-        size = getattr(getattr(stack, "position", None), "size", None)
+    both = hasattr(recipe.model, "encoder") and hasattr(recipe.model, "decoder")
+    for part in ("encoder", "decoder"):
+        option, length = ("--m", asked.place["m"]) if both and part == "decoder" else ("--n", asked.n)
+        position = getattr(getattr(recipe.model, part, None), "position", None)
+        size = getattr(position, "size", None)
         if size is not None and length > size:
             raise _wrong(f"{option} {length}", f"the {part}'s table of learned positions holds {size}")
 
@@ -215,6 +216,10 @@ def _crossover(asked: Asked, recipes: list[tuple[str, Recipe]]) -> None:
     over = asked.crossover or "n"
     if over not in ("n", "m"):
         raise _wrong(f"--crossover {over}", "must be n or m")
+    if asked.output is not None:
+        from clearhead.cli.plot import check_file
+
+        check_file(asked.output)
     fixed = {"B": asked.batch} | ({} if asked.m is None or over == "m" else {"m": asked.m})
     costs = [cost_of_recipe(recipe) for _, recipe in recipes]
     if len(costs) == 1:
@@ -224,7 +229,9 @@ def _crossover(asked: Asked, recipes: list[tuple[str, Recipe]]) -> None:
         title, convention = f"{recipes[0][0]}: a layer's work", "multiply-accumulates, forward, dense"
     else:
         names = (recipes[0][0], recipes[1][0])
-        found = compare(*costs, asked.of, names=names, over=over, **fixed)
+        if names[0] == names[1]:
+            raise _wrong(names[1], "is compared with itself")
+        found = compare(costs[0], costs[1], what=asked.of, names=names, over=over, **fixed)
         title, convention = COMPARED[asked.of].title, COMPARED[asked.of].convention
     if asked.format == "json":
         print(json.dumps(_crossover_json(found, convention, fixed), ensure_ascii=False))
@@ -237,19 +244,20 @@ def _crossover(asked: Asked, recipes: list[tuple[str, Recipe]]) -> None:
 
 
 def _crossover_sheet(found: Crossover, title: str, convention: str, fixed: dict[str, int]) -> Sheet:
-    sheet = Sheet(title, [f"from {found.letter} =", "cheaper", *found.names, "solved"], numeric=frozenset({0, 2, 3}))
-    places = [(1, found.cheaper_at_first, None)] + [
-        (place.at, place.cheaper, place.formula) for place in found.crossings
-    ]
-    for place, cheaper, formula in places:
-        solved: Formulaic | str = ""
-        if formula is not None:
-            solved = Formulaic(f"{found.letter} = {tidy(formula)}", formula)
-        sheet.rows.append([f"{place:,}", cheaper, *(f"{value:,}" for value in found.at(place)), solved])
+    sheet = Sheet(title, [f"from {found.letter} =", "cheaper", "A", "B", "equal at"], numeric=frozenset({0, 2, 3}))
+    marks = dict(zip(found.names, "AB", strict=True))
+    sheet.rows.append(["1", marks[found.cheaper_at_first], *(f"{value:,}" for value in found.at(1)), ""])
+    for place in found.crossings:
+        equal: Formulaic | str = found.told(place)
+        if place.formula is not None:
+            equal = Formulaic(found.told(place), place.formula)
+        sheet.rows.append(
+            [f"{place.at:,}", marks[place.cheaper], *(f"{value:,}" for value in found.at(place.at)), equal]
+        )
     lengths = ", ".join(f"{letter} = {value}" for letter, value in fixed.items())
     sheet.notes = [f"{convention}; {lengths}" + ("" if "m" in fixed else "; other lengths grow with it")]
     for name, formula in zip(found.names, found.formulas, strict=True):
-        sheet.notes.append(f"{name}: {formula}")
+        sheet.notes.append(f"{marks[name]}, {name}: {formula}")
     if not found.crossings:
         sheet.notes.append(f"they do not cross: {found.cheaper_at_first} is never the dearer one")
     return sheet

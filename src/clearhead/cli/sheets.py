@@ -56,9 +56,9 @@ def _text(sheet: Sheet) -> None:
     console = Console(highlight=False)
     table = Table(title=sheet.title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for index, name in enumerate(sheet.columns):
-        options: dict[str, Any] = (
-            {"justify": "right", "no_wrap": True} if index in sheet.numeric else {"overflow": "fold"}
-        )
+        options: dict[str, Any] = {"no_wrap": True} if index == 0 else {"overflow": "fold"}
+        if index in sheet.numeric:
+            options = {"justify": "right", "no_wrap": True}
         table.add_column(name, **options)
     for row in sheet.rows:
         table.add_row(*(_plain(cell).replace("[", r"\[") for cell in row))

@@ -10,6 +10,8 @@ from sympy import Expr, Symbol
 from clearhead.costing.forms.bill import ModelCost
 from clearhead.costing.forms.formula import Formula
 from clearhead.costing.forms.letters import OPEN, n
+from clearhead.costing.forms.text import tidy
+from clearhead.costing.forms.views import printed
 
 What = Literal["work", "memory", "span"]
 LONGEST = 2**40
@@ -56,6 +58,18 @@ class Crossover:
     crossings: tuple[Crossing, ...]
     cheaper_at_first: str
 
+    def told(self, crossing: Crossing) -> str:
+        """A crossing in words: where the two are equal, in letters and as a number, or the first length behind it."""
+        if crossing.formula is None:
+            return f"{self.letter} = {crossing.at:,}"
+        sizes = {**self.formulas[0].sizes, **self.formulas[1].sizes}
+        ways = [tidy(crossing.formula)]
+        if (usual := tidy(printed(Formula(crossing.formula, sizes)).expression)) not in ways:
+            ways.append(usual)
+        worth = crossing.formula.xreplace(sizes)
+        ways.append(f"{int(worth):,}" if worth.is_Integer else f"{float(worth):,.1f}")
+        return f"{self.letter} = {' = '.join(ways)}"
+
     def at(self, length: int) -> tuple[int, int]:
         """Both costs at a length."""
         first, second = (int(curve.xreplace({self.letter: sympy.Integer(length)})) for curve in self.curves)
@@ -63,7 +77,7 @@ class Crossover:
 
 
 def crossover(first: Formula, second: Formula, *, names: tuple[str, str], over: str = "n", **fixed: int) -> Crossover:
-    """Where the cheaper of two formulas changes as ``over`` grows; lengths that ``fixed`` does not name grow with it."""
+    """Where the cheaper of two formulas changes as ``over`` grows; lengths that are not ``fixed`` grow with it."""
     symbol = OPEN[over]
     values = {OPEN[name]: sympy.Integer(fixed[name]) if name in fixed else symbol for name in ("n", "m", "t")}
     values |= {OPEN["B"]: sympy.Integer(fixed.get("B", 1)), symbol: symbol}
@@ -134,7 +148,7 @@ def quadratic_against_rest(cost: ModelCost, *, over: str = "n", **fixed: int) ->
 
 
 def compare(
-    first: ModelCost, second: ModelCost, what: What, *, names: tuple[str, str], over: str = "n", **fixed: int
+    first: ModelCost, second: ModelCost, *, what: What, names: tuple[str, str], over: str = "n", **fixed: int
 ) -> Crossover:
     """Two models over a length."""
     quantity = COMPARED[what]

@@ -8,6 +8,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from clearhead.costing.forms.letters import OPEN, lg, t
+from clearhead.costing.forms.text import tidy
 
 Number: TypeAlias = int | Expr
 
@@ -110,8 +111,6 @@ class Formula:
     # -- for people ----------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        from clearhead.costing.forms.views import tidy
-
         return tidy(self.expression)
 
     def __repr__(self) -> str:

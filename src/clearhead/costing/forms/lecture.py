@@ -198,7 +198,11 @@ def convolution_layer(n: Size, d: Size, k: Size) -> LayerCost:
 
 
 def restricted_layer(n: Size, d: Size, r: Size) -> LayerCost:
-    """Each token looks at r neighbours: 4nd² + 2nrd, of which the table prints rnd; n/r layers join all positions."""
+    """Each token looks at r neighbours around it, r odd: 4nd² + 2nrd, of which the table prints rnd.
+
+    A layer carries a signal (r − 1)/2 tokens far, so that of the order of n/r layers join all positions.
+    """
     n, d, r = _sizes(n, d, r)
     mixing = 2 * product(n, r, d)
-    return LayerCost("restricted attention", 4 * n * d**2 + mixing, mixing, sympy.Integer(1), sympy.ceiling(n / r))
+    path = sympy.ceiling(2 * (n - 1) / (r - 1))
+    return LayerCost("restricted attention", 4 * n * d**2 + mixing, mixing, sympy.Integer(1), path)

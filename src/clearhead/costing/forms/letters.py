@@ -32,7 +32,7 @@ class lg(sympy.Function):  # type: ignore[misc]  # noqa: N801 - a function of ma
     @classmethod
     def eval(cls, size: Expr) -> Expr | None:
         """A number, if x is one."""
-        return Integer((int(size) - 1).bit_length()) if size.is_Integer and size.is_positive else None
+        return Integer((max(int(size), 1) - 1).bit_length()) if size.is_Integer and size.is_nonnegative else None
 
     def _latex(self, printer: sympy.printing.printer.Printer, exp: str | None = None) -> str:
         text = rf"\left\lceil \log_2 {printer._print(self.args[0])} \right\rceil"

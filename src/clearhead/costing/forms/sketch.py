@@ -150,7 +150,8 @@ class Ledger:
     def repeat(self, name: str, times: int, letter: Expr, layer: Map, x: "Sketch") -> "Sketch":
         """Equal layers: the first one and the second one are run, all others are as the second.
 
-        With ``once`` they are known to be equal, and one is enough. What they share and autograd keeps (the memory, a bias) belongs to the block around them.
+        With ``once`` they are known to be equal, and one is enough. What they share and autograd keeps (the memory, a
+        bias) belongs to the block around them.
         """
         parts = self.here.parts
         self._layers = Storage(ZERO).number, x.storage, self.here

@@ -84,7 +84,7 @@ def trace(
     from 2 up to ``longest``. The module is traced as it is: attention whose ``path`` is ``explicit`` shows its parts.
     """
     dims: dict[Symbol, Any] = {}
-    shapes = []
+    shapes: list[dict[int, Any]] = []
     for named in letters:
         shapes.append({})
         for position, symbol in enumerate(named):

@@ -39,34 +39,36 @@ class Call:
     """A call of an operator, by the shapes of its tensors."""
 
     name: str
-    inputs: Sequence[Shape | Any]
+    inputs: Sequence[Any]
     """A shape for each tensor, the value itself for anything else."""
     output: Shape
     keywords: dict[str, Any]
 
 
-MAKING = frozenset(
-    "zeros ones zeros_like ones_like full full_like empty empty_like new_empty new_zeros new_ones arange".split()
-)
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+MAKING = _names("zeros ones zeros_like ones_like full full_like empty empty_like new_empty new_zeros new_ones arange")
 """Tensors out of nothing: only the shape of what they are given matters."""
 
-FREE = MAKING | frozenset(
+FREE = MAKING | _names(
     """
-    view _unsafe_view reshape flatten transpose t numpy_T permute movedim unsqueeze squeeze expand select slice split chunk
-    split_with_sizes unbind narrow alias detach detach_ clone contiguous copy_ copy _to_copy to lift_fresh lift_fresh_copy
-    type_as dropout native_dropout embedding index index_select gather scatter scatter_ index_put_ cat stack roll pad
-    constant_pad_nd unfold im2col as_strided repeat repeat_interleave flip tril triu masked_fill masked_fill_ where bitwise_not bitwise_and
-    logical_not logical_and eq ne lt le gt ge fill_ zero_ scalar_tensor _assert_tensor_metadata sym_size nonzero
-    _assert_scalar getitem meshgrid empty_strided set_ resize_ expand_as _reshape_alias
-    """.split()
+    view _unsafe_view _reshape_alias as_strided reshape flatten transpose t numpy_T permute movedim unsqueeze squeeze
+    expand expand_as select slice split split_with_sizes chunk unbind narrow getitem alias detach detach_ unfold flip
+    roll clone contiguous copy copy_ to _to_copy type_as lift_fresh lift_fresh_copy cat stack pad constant_pad_nd repeat
+    repeat_interleave meshgrid embedding index index_select gather scatter scatter_ index_put_ fill_ zero_ scalar_tensor
+    tril triu masked_fill masked_fill_ where bitwise_not bitwise_and logical_not logical_and eq ne lt le gt ge nonzero
+    dropout native_dropout sym_size _assert_scalar _assert_tensor_metadata
+    """
 )
 """Moving, choosing, masking, making: no arithmetic."""
 
-EACH = frozenset(
+EACH = _names(
     """
-    add add_ sub sub_ rsub mul mul_ div div_ pow square sqrt rsqrt reciprocal neg exp log tanh tanh_ sigmoid sigmoid_ relu
-    relu_ gelu silu sin cos abs clamp maximum minimum
-    """.split()
+    add add_ sub sub_ rsub mul mul_ div div_ pow square sqrt rsqrt reciprocal neg exp log sin cos abs clamp maximum
+    minimum tanh tanh_ sigmoid sigmoid_ relu relu_ gelu silu
+    """
 )
 """One operation for each entry of the result."""
 
@@ -162,7 +164,7 @@ def _scatter_add(call: Call) -> OperatorCost:
 
 def _attention(call: Call) -> OperatorCost:
     """Scores, scale, perhaps a mask or bias, softmax, values: as if it were explicit."""
-    query, keys, values = call.inputs[:3]
+    query, keys = call.inputs[:2]
     scores = (*query[:-1], keys[-2])
     parts = [
         _product(query[-1], scores),

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from clearhead.costing.tracing.operators import FREE, Call, operator_cost
 
 
-class WorkCounter(TorchDispatchMode):
+class WorkCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts multiply-accumulates of everything that runs inside, fused attention on a CPU included.
 
     torch's own FlopCounterMode counts 0 for that. Only matrix products are counted: what else runs is not looked at.
@@ -20,8 +20,8 @@ class WorkCounter(TorchDispatchMode):
     PRODUCTS = ("mm", "bmm", "mv", "addmm", "baddbmm", "convolution", "_scaled_dot_product_flash_attention_for_cpu")
 
     def __init__(self) -> None:
-        super().__init__()
-        self.macs = 0
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.macs: int = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator and add what it multiplies."""
@@ -42,7 +42,8 @@ def counted_macs(call: Callable[[], Any]) -> int:
     """Multiply-accumulates of a call, as it really runs."""
     with WorkCounter() as counter:
         call()
-    return counter.macs
+    total: int = counter.macs
+    return total
 
 
 def saved_bytes(call: Callable[[], Any], module: nn.Module, *, given: Iterable[Tensor] = ()) -> int:
@@ -73,4 +74,4 @@ def attention_path(module: nn.Module, path: str) -> None:
     """Let every attention in a module take this way: ``explicit``, ``fused`` or ``auto``."""
     for part in module.modules():
         if hasattr(part, "path"):
-            part.path = path
+            vars(part)["path"] = path
