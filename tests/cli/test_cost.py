@@ -37,7 +37,7 @@ def test_it_answers_without_torch_and_at_once(arguments: list[str]) -> None:
         return torch, float(seconds)
 
     # a busy machine makes the same work take longer: the quickest of a few is the work itself
-    runs = [once() for _ in range(3)]
+    runs = [once() for _ in range(5)]
     assert {torch for torch, _ in runs} == {"False"}
     assert min(seconds for _, seconds in runs) < 1.2
 

@@ -102,8 +102,11 @@ class Block:
     """The longest way between two positions; None if positions do not meet here."""
 
     def total(self, what: str) -> Expr:
-        """The sum with all parts."""
-        return Add(*self.entries[what], *(part.times * part.total(what) for part in self.parts))
+        """The sum with all parts, as a flat sum of terms."""
+        inside = (
+            part.total(what) if part.times == 1 else expand_mul(part.times * part.total(what)) for part in self.parts
+        )
+        return Add(*self.entries[what], *inside)
 
     def alike(self, other: "Block") -> bool:
         """Whether two blocks cost the same; only the first of equal layers may have to wait, for the memory."""

@@ -13,12 +13,22 @@ _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def tidy(expression: Expr) -> str:
     """An expression for a terminal, B in front and lengths first: ``B·(4·n·d² + 2·n²·d)``."""
-    terms = list(Add.make_args(sympy.expand_mul(expression)))
+    terms = list(Add.make_args(_flat(expression)))
     front = ""
     if len(terms) > 1 and all(term.has(B) and term.as_powers_dict().get(B) == 1 for term in terms):
         front, terms = "B·", [term / B for term in terms]
     written = _sum(terms)
     return f"{front}({written})" if front else written
+
+
+def _flat(expression: Expr) -> Expr:
+    """A sum of products; most formulas are that already, and multiplying out is slow."""
+    nested = any(
+        isinstance(factor.base if factor.is_Pow else factor, Add)
+        for term in Add.make_args(expression)
+        for factor in term.args
+    )
+    return sympy.expand_mul(expression) if nested else expression
 
 
 def _sum(terms: list[Expr]) -> str:
