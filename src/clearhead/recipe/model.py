@@ -282,7 +282,7 @@ class Seq2Seq(ModelSpec):
                 yield f"cross.attention.{setting}", reason
         elif self.cross != Cross():
             reason = f"a {self.decoder.kind} decoder looks at the encoder by settings of its own: use model.decoder"
-            yield "cross", reason
+            yield "cross.attention", reason
         if self.vocabulary.first is None:
             yield "vocabulary.start", "the decoder needs a first token: give start, or bos"
         yield from _no_segments(self.embedding)
