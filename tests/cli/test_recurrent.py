@@ -11,18 +11,17 @@ SMALL = ["model.family=recurrent", "model.width=24", "training.threads=1", "deco
 
 
 @pytest.mark.parametrize("attention", ["bahdanau", "luong"])
-def test_train_run_and_score(tmp_path: Path, attention: str) -> None:
+def test_train_and_run(tmp_path: Path, attention: str) -> None:
     """Pairs to model to answers, one for every line, by beam search; the file says what it is."""
     pairs, run = write_pairs(tmp_path / "pairs.tsv", 200), str(tmp_path / "run")
     kind = f"model.attention.kind={attention}"
-    trained = clearhead("train", str(pairs), "-o", run, "--max-steps", "40", kind, *SMALL)
+    trained = clearhead("train", str(pairs), "-o", run, "--max-steps", "20", kind, *SMALL)
     assert trained.returncode == 0, trained.stderr
     lines = tmp_path / "lines.txt"
     lines.write_text("abc\n\ngfedc\n")
     answers = clearhead("run", run, str(lines), "--beam-size", "3")
     assert answers.returncode == 0, answers.stderr
     assert [bool(answer) for answer in answers.stdout.splitlines()] == [True, False, True]
-    assert clearhead("score", run, str(pairs)).returncode == 0
     shown = clearhead("show", f"{run}/best.safetensors").stdout
     assert f"{attention.capitalize()}Alignment" in shown
     assert "recurrent" in shown

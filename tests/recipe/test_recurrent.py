@@ -36,6 +36,9 @@ def test_shared_settings_reach_the_parts_that_take_them() -> None:
     read = model(None, "model.decoder.kind=recurrent", "model.heads=2", "model.cell=lstm", "model.layers=5")
     assert read.encoder.attention.heads == 2
     assert (read.encoder.layers, read.decoder.layers, read.decoder.cell) == (5, 5, "lstm")
+    # a kind goes where it is one
+    read = model(None, "model.decoder.kind=recurrent", 'model.attention={kind="bahdanau", size=5, heads=2}')
+    assert (read.encoder.attention.heads, read.decoder.attention.size) == (2, 5)
     read = model(None, BOTH, "model.attention.kind=bahdanau", "model.bidirectional=false", "model.state=100")
     assert read.decoder.attention.kind == "bahdanau"
     assert (read.encoder.bidirectional, read.encoder.out_width, read.decoder.state) == (False, 100, 100)

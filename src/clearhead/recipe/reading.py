@@ -145,7 +145,7 @@ def _spread(settings: Settings, parts: Parts, known: Parts) -> Settings:
         name = key[1] if len(key) >= 2 and key[0] == "model" else ""
         if name in shared:
             meant = {_meaning(spec, name) for spec in known.values()} - {None}
-            takes = {part: _meaning(spec, name) for part, spec in parts.items()}
+            takes = {part: _meaning(spec, name) for part, spec in _parts_with_kind(parts, key, given).items()}
             for part, meaning in takes.items():
                 if meaning is not None and (meaning in meant or not meant):
                     put(result, _heads(("model", part, *key[1:])), given)
@@ -156,6 +156,15 @@ def _spread(settings: Settings, parts: Parts, known: Parts) -> Settings:
         else:
             put(own, key, given)
     return _merge(result, own, parts)
+
+
+def _parts_with_kind(parts: Parts, key: Key, given: Given) -> Parts:
+    """For ``model.attention.kind = luong``: the parts that have this kind, if some have it; otherwise all parts."""
+    if key[2:] != (Kinded.tag,):
+        return parts
+    slots = {part: _slot(spec, key[1]) for part, spec in parts.items()}
+    having = {part: parts[part] for part, slot in slots.items() if slot and str(given.value) in kinds(slot)}
+    return having or parts
 
 
 def _shared_names() -> set[str]:
