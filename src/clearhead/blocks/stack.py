@@ -6,6 +6,7 @@ Shapes: b batch, n tokens, d features, m and k the same of the memory, t tokens 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -38,7 +39,28 @@ class Memory:
         return Memory(self.states[rows], None if self.present is None else self.present[rows])
 
 
-class Stack(nn.Module):
+@runtime_checkable
+class DecoderCache(Protocol):
+    """What a decoder keeps between steps."""
+
+    length: int
+    """Tokens so far."""
+
+    def select(self, rows: Int[Tensor, "r"]) -> None:
+        """Keep these rows of the batch, in this order."""
+
+
+class Decoder(nn.Module):
+    """What writes: called as ``decoder(ids, present, memory=…, cache=…)`` it gives a vector for every token fed in."""
+
+    embedding: Embedding
+
+    def new_cache(self) -> DecoderCache:
+        """What it keeps between steps, before the first one."""
+        raise NotImplementedError
+
+
+class Stack(Decoder):
     """Embed tokens and run them through equal layers."""
 
     def __init__(
@@ -56,6 +78,10 @@ class Stack(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.final_norm = final_norm
         self.causal = causal
+
+    def new_cache(self) -> Cache:
+        """Keys and values of every layer."""
+        return Cache(len(self.layers))
 
     def extra_repr(self) -> str:
         """Settings, for people."""
