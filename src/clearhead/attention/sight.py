@@ -45,6 +45,11 @@ class Sight:
             return None
         return self.scheme.bias(self.queries, self.keys)
 
+    @cached_property
+    def tiles(self) -> "dict[tuple[int, int], Sight]":
+        """What tokens see inside the tiles of a grid, by their shape: made once for all layers."""
+        return {}
+
     def mask(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "..."] | None:
         """True where a query may look, to be broadcast over (b, h, n, m); None if it may look everywhere."""
         if (queries, keys) not in self._masks:

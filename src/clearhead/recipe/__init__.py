@@ -6,6 +6,7 @@
 from clearhead.recipe.attention import AttentionSpec, MultiHead, Place
 from clearhead.recipe.data import Data, Tokenizer
 from clearhead.recipe.feedforward import FeedForwardSpec, Gated, Outer, Single, Standard
+from clearhead.recipe.grid import Axial, Grid, Patches, Relative2d, Sinusoidal2d, Window
 from clearhead.recipe.model import (
     Classifier,
     Cross,
@@ -31,6 +32,7 @@ from clearhead.recipe.writing import recipe_table, recipe_toml
 
 __all__ = [
     "AttentionSpec",
+    "Axial",
     "Classifier",
     "Cross",
     "Data",
@@ -40,6 +42,7 @@ __all__ = [
     "Encoder",
     "FeedForwardSpec",
     "Gated",
+    "Grid",
     "Init",
     "Kind",
     "Kinded",
@@ -52,15 +55,18 @@ __all__ = [
     "NormSpec",
     "Optimizer",
     "Outer",
+    "Patches",
     "Place",
     "PositionSpec",
     "Recipe",
+    "Relative2d",
     "RmsNorm",
     "Rotary",
     "Schedule",
     "Seq2Seq",
     "Single",
     "Sinusoidal",
+    "Sinusoidal2d",
     "Spec",
     "Stack",
     "Standard",
@@ -68,6 +74,7 @@ __all__ = [
     "Tokenizer",
     "Training",
     "Vocabulary",
+    "Window",
     "dropout_rate",
     "kinds",
     "module_of",

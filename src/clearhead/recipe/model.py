@@ -12,8 +12,9 @@ from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny
 from clearhead.recipe.attention import AttentionSpec, Count, MultiHead, Place
 from clearhead.recipe.data import Data
 from clearhead.recipe.feedforward import FeedForwardSpec, Standard
+from clearhead.recipe.grid import Patches
 from clearhead.recipe.norm import LayerNorm, NormSpec
-from clearhead.recipe.position import PositionSpec, Sinusoidal
+from clearhead.recipe.position import Learned, PositionSpec, Sinusoidal
 from clearhead.recipe.registry import Kinded, Spec, register
 from clearhead.recipe.training import Decoding, Training
 
@@ -78,7 +79,8 @@ class Embedding(Spec):
     """From token ids to vectors, and back."""
 
     scale: Literal["sqrt", "none"] = "sqrt"
-    """Multiply token embeddings by √d before positions are added (the paper, Marian), or not (BERT, GPT-2)."""
+    """Multiply token embeddings by √d before positions are added (the paper, Marian), or not (BERT, GPT-2); patches
+    are never scaled."""
     norm: bool = False
     """Normalise the sum of the embeddings (BERT, BART)."""
     segments: Annotated[int, Field(ge=0, le=1000)] = 0
@@ -160,10 +162,20 @@ class ModelSpec(Kinded):
         yield from self.vocabulary.refusals(self.sides)
 
 
-def _stack_refusals(part: Literal["encoder", "decoder"], stack: Stack) -> Iterator[tuple[str, str]]:
+def _stack_refusals(
+    part: Literal["encoder", "decoder"], stack: Stack, patches: Patches | None = None
+) -> Iterator[tuple[str, str]]:
     causal = part == "decoder"
     inside = stack.position if stack.position.enters == "attention" else None
-    place = Place(part=part, width=stack.width, memory_width=stack.width, causal=causal, position=inside)
+    place = Place(
+        part=part,
+        width=stack.width,
+        memory_width=stack.width,
+        causal=causal,
+        position=inside,
+        grid=None if patches is None else patches.grid,
+        class_token=patches is not None and patches.class_token,
+    )
     for setting, reason in stack.attention.refusals(place):
         yield f"{part}.attention.{setting}", reason
     if causal and stack.norm.mixes_positions:
@@ -173,6 +185,22 @@ def _stack_refusals(part: Literal["encoder", "decoder"], stack: Stack) -> Iterat
         )
     for setting, reason in stack.position.refusals(width=stack.width, causal=causal):
         yield f"{part}.{setting[2:] if setting.startswith('..') else f'position.{setting}'}", reason
+    for setting, reason in _grid_refusals(stack.position, patches):
+        yield f"{part}.position.{setting}", reason
+
+
+def _grid_refusals(position: PositionSpec, patches: Patches | None) -> Iterator[tuple[str, str]]:
+    """Positions that need a grid, and tables that do not hold one."""
+    if position.planar and patches is None:
+        yield "kind", f"{position.kind} positions need a grid: give [model.patches] to an encoder or a classifier"
+    elif position.planar and position.enters == "attention" and patches is not None and patches.class_token:
+        yield (
+            "kind",
+            f"a class token has no place in the grid, so {position.kind} knows no distance to it: "
+            "use learned or sinusoidal-2d, or no class token",
+        )
+    if isinstance(position, Learned) and patches is not None and position.size < patches.tokens:
+        yield "size", f"an image becomes {patches.tokens} tokens, the table holds {position.size} positions"
 
 
 def _no_segments(embedding: Embedding) -> Iterator[tuple[str, str]]:
@@ -255,14 +283,26 @@ class Encoder(ModelSpec):
     """Reads the sequence."""
     pooler: bool = False
     """tanh(W x₀ + b) of the first token (BERT)."""
+    patches: Patches | None = None
+    """Read images instead of token ids; without this table, text."""
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """One stack that sees everything, and no output matrix to tie."""
         yield from super().refusals()
-        yield from _stack_refusals("encoder", self.encoder)
+        yield from _stack_refusals("encoder", self.encoder, self.patches)
+        if self.patches is not None:
+            yield from self._patch_refusals(self.patches)
         for setting, allowed in (("tie", ("auto", "none")), ("output_bias", (False,)), ("output_scale", ("none",))):
             if getattr(self.embedding, setting) not in allowed:
                 yield f"embedding.{setting}", "an encoder predicts no tokens: there is no output matrix"
+
+    def _patch_refusals(self, patches: Patches) -> Iterator[tuple[str, str]]:
+        for setting, reason in patches.refusals():
+            yield f"patches.{setting}", reason
+        if self.embedding.segments:
+            yield "embedding.segments", "patches belong to no segment"
+        if self.pooler and not patches.class_token:
+            yield "pooler", "the first patch is only a corner of the image: give patches.class_token"
 
 
 class Classifier(Encoder):
@@ -281,6 +321,15 @@ class Classifier(Encoder):
         yield from super().refusals()
         if self.pooler and self.pooling != "first":
             yield "pooler", "the pooler sums up the first token: it needs pooling = first"
+        norm = self.encoder.norm
+        if self.pooling == "mean" and norm.mixes_positions and (norm.place == "post" or norm.has_final):
+            yield "pooling", "statistics over the sequence make the mean of all tokens 0: use pooling = first"
+        if self.patches is None:
+            return
+        if self.pooling == "first" and not self.patches.class_token:
+            yield "pooling", "the first patch is only a corner of the image: give patches.class_token, or use mean"
+        if self.pooling == "mean" and self.patches.class_token:
+            yield "pooling", "the class token is there for the head to look at: use pooling = first"
 
 
 register(Seq2Seq, module="clearhead.models.seq2seq:Seq2Seq")

@@ -16,6 +16,8 @@ class PositionSpec(Kinded):
     """Added to the token embeddings once, or acting inside every self-attention of the stack."""
     rotates: ClassVar[bool] = False
     """Turns queries and keys, so that it needs a dot product and an even head size."""
+    planar: ClassVar[bool] = False
+    """Knows rows and columns of a grid, which its module is then told."""
 
     kind: str
     """Which scheme: see `clearhead presets --kinds`."""
