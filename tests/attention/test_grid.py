@@ -143,7 +143,7 @@ def modules(grid: tuple[int, int] = (X, Y), **settings: Any) -> dict[str, Any]:
 
 def sight_with_bias(grid: tuple[int, int]) -> Sight:
     where = torch.arange(grid[0] * grid[1])
-    return Sight(scheme=randomise(GridBias(heads=H, grid=grid, reach=2)), queries=where, keys=where)
+    return Sight(scheme=randomise(GridBias(heads=H, grid=grid, farthest=2)), queries=where, keys=where)
 
 
 @pytest.mark.parametrize("kind", ["axial", "window"])
@@ -204,7 +204,7 @@ def test_hidden_cells_are_not_seen(kind: str) -> None:
 def test_gradients_in_float64(kind: str, score: ScoreName) -> None:
     """gradcheck of the cells, through a bias by distance."""
     module = modules(grid=(2, 4), width=6, score=score)[kind].double()
-    scheme = randomise(GridBias(heads=H, grid=(2, 4), reach=1)).double()
+    scheme = randomise(GridBias(heads=H, grid=(2, 4), farthest=1)).double()
     where = torch.arange(8)
     cells = torch.randn(1, 8, 6, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(

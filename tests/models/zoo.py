@@ -55,6 +55,8 @@ VARIANTS: dict[str, list[str]] = {
     "no projections, no W_O": ["model.attention.projections=false", "model.attention.output=false"],
     "free sizes": ["model.attention.query_size=6", "model.attention.value_size=10"],
     "other heads across": ["model.cross.attention.heads=4"],
+    "Shaw keys": ["model.position.kind=shaw", "model.position.relative=keys", "model.position.farthest=2"],
+    "Shaw values": ["model.position.kind=shaw", "model.position.relative=values", "model.position.farthest=2"],
     "unscaled": ["model.attention.scale=none", "model.attention.bias=false"],
 }
 # a mechanism is tested by being registered
@@ -66,6 +68,15 @@ VARIANTS |= {f"norm {kind}": [f"model.norm.kind={kind}"] for kind in kinds("norm
 VARIANTS |= {
     f"attention {kind}": attention_overrides(kind) for kind in kinds("attention") if not planar("attention", kind)
 }
+for sharing in ("none", "headwise", "key-value", "layerwise"):
+    small = [f"attention.{setting}" for setting in ("rank=3", "length=16", f"sharing={sharing}")]
+    parts = [f"model.{part}.{setting}" for part in ("encoder", "cross") for setting in small]
+    VARIANTS[f"Linformer {sharing}"] = VARIANTS["attention linformer"] + parts
+
+RELATIVE = [f"position {kind}" for kind in ("none", "t5", "alibi", "shaw", "rope")] + ["Shaw keys", "Shaw values"]
+ABSOLUTE = ["position sinusoidal", "position learned"]
+ORDERED = [name for name in VARIANTS if "informer" in name or "isentangled" in name]
+"""Attention that knows the order of its tokens by itself."""
 
 # images of 16 × 8 pixels of two numbers, cut into 8 × 4 patches
 IMAGES = [*("model.patches.height=16", "model.patches.width=8"), *("model.patches.channels=2", "model.patches.size=2")]
@@ -87,9 +98,6 @@ GRID_VARIANTS |= {
     for _kind in ("grid", "axial", "window")
 }
 GRID_VARIANTS |= {f"position {kind}": [f"model.position.kind={kind}"] for kind in kinds("position")}
-
-RELATIVE = ["position none", "position t5", "position rope"]
-ABSOLUTE = ["position sinusoidal", "position learned"]
 
 
 def make(family: str, variant: str, *more: str) -> Any:

@@ -40,19 +40,19 @@ def test_sinusoids_of_row_and_column_by_a_loop() -> None:
 
 def test_the_number_of_a_distance_exactly() -> None:
     """(Δx, Δy) from query to key, clipped, numbered row by row; from key to query is another map."""
-    reach = 2
+    farthest = 2
     expected = torch.zeros(ROWS * COLUMNS, ROWS * COLUMNS, dtype=torch.long)
     for (x1, y1), (x2, y2) in itertools.product(itertools.product(range(ROWS), range(COLUMNS)), repeat=2):
-        dx, dy = min(max(x2 - x1, -reach), reach), min(max(y2 - y1, -reach), reach)
-        expected[x1 * COLUMNS + y1, x2 * COLUMNS + y2] = (dx + reach) * 5 + dy + reach
-    mine = grid_offset(CELLS, CELLS, columns=COLUMNS, reach=reach)
+        dx, dy = min(max(x2 - x1, -farthest), farthest), min(max(y2 - y1, -farthest), farthest)
+        expected[x1 * COLUMNS + y1, x2 * COLUMNS + y2] = (dx + farthest) * 5 + dy + farthest
+    mine = grid_offset(CELLS, CELLS, columns=COLUMNS, farthest=farthest)
     assert torch.equal(mine, expected)
     assert not torch.equal(mine.T, expected)
     assert set(mine.flatten().tolist()) == set(range(25))
 
 
 def test_the_bias_reads_the_table_per_head() -> None:
-    module = GridBias(heads=4, grid=(ROWS, COLUMNS), reach=3)
+    module = GridBias(heads=4, grid=(ROWS, COLUMNS), farthest=3)
     bias = module.bias(CELLS[:2], CELLS)
     assert bias.shape == (4, 2, 15)
     # from cell (0, 1) to cell (2, 3): two rows down, two columns to the right
@@ -64,7 +64,7 @@ def test_the_bias_reads_the_table_per_head() -> None:
 
 def test_L2_11_a_shifted_picture_has_the_same_biases() -> None:
     """L2.11: moving query and key together, by rows or columns, changes no bias; moving one does, as do sinusoids."""
-    bias = GridBias(heads=2, grid=(8, 8), reach=3)
+    bias = GridBias(heads=2, grid=(8, 8), farthest=3)
     absolute = GridSinusoids(width=8, grid=(8, 8))
     patch = torch.tensor([x * 8 + y for x in range(3) for y in range(4)])
     for shift in (8, 1, 3 * 8 + 2):

@@ -39,7 +39,7 @@ CLASS_TOKEN = ["model.patches.class_token=true", "model.pooling=first"]
         ),
         (
             ["model.position.kind=rope", "model.attention.score=additive"],
-            "rope turns queries against keys, which an additive score cannot see",
+            "rope positions act on products q·k, and an additive score is none",
         ),
         (
             ["model.position.kind=rope", "model.attention.query_size=5"],
@@ -120,6 +120,14 @@ CLASS_TOKEN = ["model.patches.class_token=true", "model.pooling=first"]
             [*IMAGES, *CLASS_TOKEN, "model.position.kind=relative-2d"],
             "a class token has no place in the grid, so relative-2d knows no distance to it",
         ),
+        *(
+            (
+                [*IMAGES, f"model.attention.kind={kind}", f"model.position.kind={position}"],
+                f"{position} positions count along one line, which {kind} attention cuts up: use relative-2d",
+            )
+            for kind in ("axial", "window")
+            for position in ("t5", "rope")
+        ),
         (["model.family=classifier", "model.patches=16"], "model.patches = 16: must be a table of settings"),
         (["model.patches.size=2"], "model.patches.size: no such setting"),
     ],
@@ -142,7 +150,7 @@ def test_impossible_combinations_are_refused(overrides: list[str], message: str)
         ["model.encoder.position.kind=rope", "model.cross.attention.score=additive"],
         [*IMAGES, "model.attention.kind=window", "model.position.kind=relative-2d"],
         [*IMAGES, *CLASS_TOKEN, "model.position.kind=sinusoidal-2d"],
-        [*IMAGES, "model.attention.kind=axial", "model.position.kind=rope"],
+        [*IMAGES, "model.attention.kind=grid", "model.position.kind=rope"],
         ["model.family=classifier", "model.norm.axis=sequence", "model.pooling=first"],
     ],
 )

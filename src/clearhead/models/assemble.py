@@ -1,5 +1,7 @@
 """The one place that reads a recipe's stacks and puts their parts together."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,29 +25,26 @@ def make_stack(
     memory_width: int | None = None,
 ) -> Stack:
     """An encoder, or with ``causal`` a decoder; with ``cross`` one that looks at a memory."""
-    grid = tokens.grid if isinstance(tokens, Patches) else None
     absolute: AbsolutePosition = NoPosition()  # a relative scheme acts inside attention instead
     scheme = None
-    where: dict[str, Any] = {}
-    if spec.position.planar and isinstance(tokens, Patches):
-        where = {"grid": tokens.grid, "class_token": tokens.class_token is not None}
+    schemes: list[Any] = [None] * spec.layers
+    patches = tokens if isinstance(tokens, Patches) else None
     if spec.position.enters == "embedding":
-        absolute = module_of(spec.position).from_spec(spec.position, width=spec.width, **where)
+        absolute = module_of(spec.position).from_spec(spec.position, width=spec.width, **_where(spec, patches))
+    elif spec.position.per_layer:
+        schemes = [_scheme(spec, causal, patches) for _ in schemes]
     else:
-        head_size, _ = spec.attention.sizes(spec.width)
-        scheme = module_of(spec.position).from_spec(
-            spec.position, heads=spec.attention.heads, head_size=head_size, causal=causal, **where
-        )
+        scheme = _scheme(spec, causal, patches)
     return Stack(
         embedding=Embedding(
             tokens,
             absolute,
-            scaled=embedding.scale == "sqrt" and isinstance(tokens, nn.Embedding),
+            scaled=embedding.scale == "sqrt" and patches is None,
             segments=embedding.segments,
             norm=_norm(spec.norm, spec.width) if embedding.norm else None,
             dropout=dropout_rate(spec.dropout.embedding),
         ),
-        layers=[_layer(spec, cross=cross, memory_width=memory_width, grid=grid) for _ in range(spec.layers)],
+        layers=list(_layers(spec, schemes, cross=cross, memory_width=memory_width, patches=patches)),
         causal=causal,
         scheme=scheme,
         final_norm=_norm(spec.norm, spec.width) if spec.norm.has_final else None,
@@ -65,28 +64,69 @@ def make_output(spec: EmbeddingSpec, tokens: nn.Embedding) -> Output:
     return Output(weight, bias=spec.output_bias, scaled=spec.output_scale == "rsqrt")
 
 
-def _layer(
-    spec: StackSpec, *, cross: AttentionSpec | None, memory_width: int | None, grid: tuple[int, int] | None
-) -> Layer:
+def _scheme(spec: StackSpec, causal: bool, patches: Patches | None) -> Any:
+    head_size, value_size = spec.attention.sizes(spec.width)
+    return module_of(spec.position).from_spec(
+        spec.position,
+        heads=spec.attention.heads,
+        head_size=head_size,
+        value_size=value_size,
+        causal=causal,
+        **_where(spec, patches),
+    )
+
+
+def _where(spec: StackSpec, patches: Patches | None) -> dict[str, Any]:
+    """What positions in two dimensions are told besides."""
+    if patches is None or not spec.position.planar:
+        return {}
+    return {"grid": patches.grid, "class_token": patches.class_token is not None}
+
+
+def _layers(
+    spec: StackSpec,
+    schemes: list[Any],
+    *,
+    cross: AttentionSpec | None,
+    memory_width: int | None,
+    patches: Patches | None,
+) -> Iterator[Layer]:
     def around() -> AddNorm:
         norm = _norm(spec.norm, spec.width)
         rate = dropout_rate(spec.dropout.residual)
         return AddNorm(norm, place=spec.norm.place, dropout=rate, residual=spec.residual)
 
-    def attention(kind: AttentionSpec, width: int) -> Any:
-        sizes = {"width": spec.width, "memory_width": width, "dropout": spec.dropout.attention}
-        return module_of(kind).from_spec(kind, **sizes, **({"grid": grid} if kind.planar else {}))
+    make_attention = _attention_maker(spec, spec.attention, spec.width, patches)
+    make_cross = None if cross is None else _attention_maker(spec, cross, memory_width or spec.width)
+    for scheme in schemes:
+        yield Layer(
+            attention=make_attention(),
+            around_attention=around(),
+            cross=None if make_cross is None else make_cross(),
+            around_cross=None if make_cross is None else around(),
+            feedforward=module_of(spec.feedforward).from_spec(
+                spec.feedforward, width=spec.width, dropout=spec.dropout.activation
+            ),
+            around_feedforward=around(),
+            scheme=scheme,
+        )
 
-    return Layer(
-        attention=attention(spec.attention, spec.width),
-        around_attention=around(),
-        cross=None if cross is None else attention(cross, memory_width or spec.width),
-        around_cross=None if cross is None else around(),
-        feedforward=module_of(spec.feedforward).from_spec(
-            spec.feedforward, width=spec.width, dropout=spec.dropout.activation
-        ),
-        around_feedforward=around(),
-    )
+
+def _attention_maker(
+    stack: StackSpec, spec: AttentionSpec, memory_width: int, patches: Patches | None = None
+) -> Callable[[], Any]:
+    """Makes one attention a layer; what all layers share, if the kind has a ``shared_part``, is made once."""
+    module = module_of(spec)
+    sizes: dict[str, Any] = {
+        "width": stack.width,
+        "memory_width": memory_width,
+        "dropout": stack.dropout.attention,
+    }
+    if patches is not None and spec.planar:
+        sizes["grid"] = patches.grid
+    if hasattr(module, "shared_part") and (shared := module.shared_part(spec, width=stack.width)) is not None:
+        sizes["shared"] = shared
+    return partial(module.from_spec, spec, **sizes)
 
 
 def _norm(spec: NormSpec, width: int) -> Any:

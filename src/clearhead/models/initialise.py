@@ -24,8 +24,8 @@ def initialise(model: nn.Module, init: Init) -> None:
             nn.init.normal_(module.weight, std=init.std)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
-    schemes = [module for module in model.modules() if isinstance(module, AbsolutePosition | RelativePosition)]
-    positions = {id(table) for scheme in schemes for table in scheme.modules() if isinstance(table, nn.Embedding)}
+    places = [part for part in model.modules() if isinstance(part, AbsolutePosition | RelativePosition)]
+    positions = {id(table) for part in places for table in part.modules()}
     for table in tables:  # after the maps: an output tied to an embedding starts as the embedding does
         small = init.kind == "normal" or id(table) in positions
         nn.init.normal_(table.weight, std=init.std if small else table.embedding_dim**-0.5)

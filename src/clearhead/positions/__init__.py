@@ -1,13 +1,15 @@
 """Where a token stands: tables that are added, biases and rotations that act inside attention."""
 
 from clearhead.positions.absolute import LearnedPosition, NoPosition, SinusoidalPosition, sinusoids
-from clearhead.positions.base import AbsolutePosition, RelativePosition
+from clearhead.positions.base import AbsolutePosition, RelativePosition, by_distance
 from clearhead.positions.grid import GridBias, GridSinusoids, grid_offset
 from clearhead.positions.numbering import positions_of
-from clearhead.positions.relative import BucketBias, RotaryPosition, t5_bucket
+from clearhead.positions.relative import AlibiBias, BucketBias, RotaryPosition, alibi_slopes, t5_bucket
+from clearhead.positions.shaw import ShawPosition, shaw_index
 
 __all__ = [
     "AbsolutePosition",
+    "AlibiBias",
     "BucketBias",
     "GridBias",
     "GridSinusoids",
@@ -15,9 +17,13 @@ __all__ = [
     "NoPosition",
     "RelativePosition",
     "RotaryPosition",
+    "ShawPosition",
     "SinusoidalPosition",
+    "alibi_slopes",
+    "by_distance",
     "grid_offset",
     "positions_of",
+    "shaw_index",
     "sinusoids",
     "t5_bucket",
 ]

@@ -55,7 +55,7 @@ class GridSinusoids(AbsolutePosition):
 
 
 def grid_offset(
-    queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"], *, columns: int, reach: int
+    queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"], *, columns: int, farthest: int
 ) -> Int[Tensor, "*b n m"]:
     """The number of the distance (Δx, Δy) from a query to a key, 0 … (2k+1)² − 1, each clipped to ±k.
 
@@ -63,33 +63,41 @@ def grid_offset(
     """
 
     def clipped(query: Tensor, key: Tensor) -> Tensor:
-        return (key.unsqueeze(-2) - query.unsqueeze(-1)).clamp(-reach, reach) + reach  # (*b, n, m)
+        return (key.unsqueeze(-2) - query.unsqueeze(-1)).clamp(-farthest, farthest) + farthest  # (*b, n, m)
 
     rows = clipped(queries // columns, keys // columns)
-    return rows * (2 * reach + 1) + clipped(queries % columns, keys % columns)
+    return rows * (2 * farthest + 1) + clipped(queries % columns, keys % columns)
 
 
 class GridBias(RelativePosition):
     """A learned bias per head and distance (Δx, Δy): shifting the whole picture changes nothing (L2.11)."""
 
-    def __init__(self, *, heads: int, grid: tuple[int, int], reach: int) -> None:
+    def __init__(self, *, heads: int, grid: tuple[int, int], farthest: int) -> None:
         super().__init__()
-        self.grid, self.reach = grid, reach
-        self.table = nn.Embedding((2 * reach + 1) ** 2, heads)
+        self.grid, self.farthest = grid, farthest
+        self.table = nn.Embedding((2 * farthest + 1) ** 2, heads)
 
     @classmethod
     def from_spec(
-        cls, spec: Relative2d, *, heads: int, head_size: int, causal: bool, grid: tuple[int, int], class_token: bool
+        cls,
+        spec: Relative2d,
+        *,
+        heads: int,
+        head_size: int,
+        value_size: int,
+        causal: bool,
+        grid: tuple[int, int],
+        class_token: bool,
     ) -> "GridBias":
         """Build from a recipe."""
-        del head_size, causal, class_token
-        return cls(heads=heads, grid=grid, reach=spec.reach)
+        del head_size, value_size, causal, class_token
+        return cls(heads=heads, grid=grid, farthest=spec.farthest)
 
     def extra_repr(self) -> str:
         """Settings, for people."""
-        return f"up to ±{self.reach} rows and columns"
+        return f"up to ±{self.farthest} rows and columns"
 
     def bias(self, queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]) -> Float[Tensor, "*b h n m"]:
         """table[(Δx, Δy)] for every query and key."""
-        bias: Tensor = self.table(grid_offset(queries, keys, columns=self.grid[1], reach=self.reach))
+        bias: Tensor = self.table(grid_offset(queries, keys, columns=self.grid[1], farthest=self.farthest))
         return bias.movedim(-1, -3)  # (*b, h, n, m)

@@ -44,36 +44,47 @@ class Patches(Spec):
                 yield "size", f"patches of {self.size} pixels must divide the {side} ({pixels})"
 
 
-class Grid(MultiHead):
-    """Every patch of an image looks at every other, softmax jointly over rows and columns (L3.5)."""
-
+class _Planar(MultiHead):
     causal: ClassVar[bool] = False
     cached: ClassVar[bool] = False
     planar: ClassVar[bool] = True
+
+
+class Grid(_Planar):
+    """Every patch of an image looks at every other, softmax jointly over rows and columns (L3.5)."""
+
     kind: Literal["grid"] = "grid"  # type: ignore[assignment]
 
 
-class Axial(MultiHead):
+class _Cut(_Planar):
+    """The base of attention inside parts of a grid."""
+
+    def refusals(self, place: Place) -> Iterator[tuple[str, str]]:
+        """What multi-head attention refuses, and positions that know one dimension only."""
+        yield from super().refusals(place)
+        if place.position is not None and not place.position.planar:
+            yield (
+                "kind",
+                f"{place.position.kind} positions count along one line, which {self.kind} attention cuts up: "
+                "use relative-2d",
+            )
+
+
+class Axial(_Cut):
     """Attention along the rows of a grid, then along its columns: two steps reach every patch."""
 
-    causal: ClassVar[bool] = False
-    cached: ClassVar[bool] = False
-    planar: ClassVar[bool] = True
     kind: Literal["axial"] = "axial"  # type: ignore[assignment]
 
 
-class Window(MultiHead):
+class Window(_Cut):
     """Attention inside square windows of a grid, which do not see each other."""
 
-    causal: ClassVar[bool] = False
-    cached: ClassVar[bool] = False
-    planar: ClassVar[bool] = True
     kind: Literal["window"] = "window"  # type: ignore[assignment]
     size: Count = 4
     """Patches of a window in either direction, w; must divide the rows and the columns of the grid."""
 
     def refusals(self, place: Place) -> Iterator[tuple[str, str]]:
-        """What multi-head attention refuses, and windows that do not cover the grid exactly."""
+        """The same, and windows that do not cover the grid exactly."""
         yield from super().refusals(place)
         if place.grid is not None and any(cells % self.size for cells in place.grid):
             rows, columns = place.grid
@@ -99,8 +110,8 @@ class Relative2d(PositionSpec):
     enters: ClassVar[Literal["embedding", "attention"]] = "attention"
     planar: ClassVar[bool] = True
     kind: Literal["relative-2d"] = "relative-2d"
-    reach: Annotated[int, Field(ge=1, le=1000)] = 7
-    """From this distance on, in rows or in columns, all patches share a bias."""
+    farthest: Annotated[int, Field(ge=1, le=1000)] = 7
+    """Distances in rows and in columns are told apart up to this one, k; those beyond share its bias."""
 
 
 register(Grid, module="clearhead.attention.grid:GridAttention")
