@@ -36,7 +36,7 @@ def attend_in_tiles(
     attention: MultiHeadAttention, cells: Float[Tensor, "b n d"], *, grid: Cells, tile: Cells, sight: Sight | None
 ) -> Float[Tensor, "b n o"]:
     """Let every cell look at the cells of its own tile."""
-    tiles = to_tiles(cells, grid, tile)
+    tiles = to_tiles(cells, grid, tile).contiguous()  # columns are a view, which every projection would copy anew
     seen: Tensor = attention(tiles, sight=None if sight is None else _inside(sight, grid, tile))
     return from_tiles(seen, grid, tile)
 
