@@ -102,11 +102,11 @@ def test_an_encoder_reads_both_ways(cell: str) -> None:
     """Two layers, both directions, against loops; a net that reads right to left only from the left is noticed."""
     recipe = read_recipe(None, "model.family=recurrent", "model.layers=2", f"model.cell={cell}", *SMALL)
     encoder: Any = large(build(recipe)).encoder
-    assert isinstance(encoder, RecurrentEncoder)
+    assert type(encoder) is RecurrentEncoder
     ids = torch.tensor([[5, 6, 7, 8, 9]])
 
     def read(backwards: bool) -> Tensor:
-        x = list(encoder.embedding.tokens.weight[ids[0]] * math.sqrt(8))
+        x = list(encoder.embedding.tokens(ids[0]) * math.sqrt(8))
         for layer in encoder.layers:
             right, left = zeros(layer.rightward), zeros(layer.leftward)
             ahead, back = [], []

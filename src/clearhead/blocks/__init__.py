@@ -13,6 +13,7 @@ from clearhead.blocks.feedforward import (
 from clearhead.blocks.layer import Layer
 from clearhead.blocks.norm import LayerNorm, RmsNorm
 from clearhead.blocks.output import Output
+from clearhead.blocks.patches import Patches
 from clearhead.blocks.recurrence import Recurrence
 from clearhead.blocks.recurrent import BothWays, RecurrentCache, RecurrentDecoder, RecurrentEncoder
 from clearhead.blocks.residual import AddNorm
@@ -36,6 +37,7 @@ __all__ = [
     "NoAlignment",
     "OuterFeedForward",
     "Output",
+    "Patches",
     "Recurrence",
     "RecurrentCache",
     "RecurrentDecoder",

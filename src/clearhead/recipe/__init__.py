@@ -6,6 +6,7 @@
 from clearhead.recipe.attention import AttentionSpec, Disentangled, Linformer, MultiHead, Place
 from clearhead.recipe.data import Data, Tokenizer
 from clearhead.recipe.feedforward import FeedForwardSpec, Gated, Outer, Single, Standard
+from clearhead.recipe.grid import Axial, Grid, Patches, Relative2d, Sinusoidal2d, Window
 from clearhead.recipe.model import (
     Classifier,
     Cross,
@@ -47,6 +48,7 @@ __all__ = [
     "Alibi",
     "AlignmentSpec",
     "AttentionSpec",
+    "Axial",
     "Bahdanau",
     "Classifier",
     "Cross",
@@ -60,6 +62,7 @@ __all__ = [
     "EncoderSpec",
     "FeedForwardSpec",
     "Gated",
+    "Grid",
     "Init",
     "Kind",
     "Kinded",
@@ -75,12 +78,14 @@ __all__ = [
     "NormSpec",
     "Optimizer",
     "Outer",
+    "Patches",
     "Place",
     "PositionSpec",
     "Recipe",
     "Recurrent",
     "RecurrentDecoder",
     "RecurrentEncoder",
+    "Relative2d",
     "RmsNorm",
     "Rotary",
     "Schedule",
@@ -88,6 +93,7 @@ __all__ = [
     "Shaw",
     "Single",
     "Sinusoidal",
+    "Sinusoidal2d",
     "Spec",
     "Stack",
     "StackSpec",
@@ -98,6 +104,7 @@ __all__ = [
     "TransformerDecoder",
     "TransformerEncoder",
     "Vocabulary",
+    "Window",
     "dropout_rate",
     "kinds",
     "module_of",

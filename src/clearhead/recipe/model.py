@@ -19,8 +19,9 @@ from pydantic import (
 from clearhead.recipe.attention import AttentionSpec, Count, MultiHead, Place
 from clearhead.recipe.data import Data
 from clearhead.recipe.feedforward import FeedForwardSpec, Standard
+from clearhead.recipe.grid import Patches
 from clearhead.recipe.norm import LayerNorm, NormSpec
-from clearhead.recipe.position import PositionSpec, Sinusoidal
+from clearhead.recipe.position import Learned, PositionSpec, Sinusoidal
 from clearhead.recipe.registry import Kinded, Spec, register
 from clearhead.recipe.training import Decoding, Training
 
@@ -65,9 +66,13 @@ class StackSpec(Kinded):
     dropout: Dropout = Dropout()
     """Where activations are dropped while training."""
 
-    def refusals(self) -> Iterator[tuple[str, str]]:
-        """Yield (setting, reason) for what cannot work together; settings are relative to the stack."""
-        yield from ()
+    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
+        """Yield (setting, reason) for what cannot work together; settings are relative to the stack.
+
+        ``patches`` are what it reads, if it reads images.
+        """
+        if patches is not None:
+            yield "kind", f"a {self.kind} stack reads sequences: patches of an image need a transformer"
 
     def embedding_refusals(self, embedding: "Embedding") -> Iterator[tuple[str, str]]:
         """Yield (setting of ``[model.embedding]``, reason) for what this stack cannot be embedded with."""
@@ -115,11 +120,24 @@ class Stack(StackSpec):
     residual: bool = True
     """x + f(x) around each sublayer (L2.7); without it deep stacks hardly train (L1.8)."""
 
-    def refusals(self) -> Iterator[tuple[str, str]]:
+    @property
+    def ends_centred(self) -> bool:
+        """Whether a norm over the sequence comes last, after which the mean of all tokens is 0."""
+        return self.norm.mixes_positions and (self.norm.place == "post" or self.norm.has_final)
+
+    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
         """What attention, norm and positions cannot do in this stack."""
         part: Literal["encoder", "decoder"] = "decoder" if self.causal else "encoder"
         inside = self.position if self.position.enters == "attention" else None
-        place = Place(part=part, width=self.width, memory_width=self.width, causal=self.causal, position=inside)
+        place = Place(
+            part=part,
+            width=self.width,
+            memory_width=self.width,
+            causal=self.causal,
+            position=inside,
+            grid=None if patches is None else patches.grid,
+            class_token=patches is not None and patches.class_token,
+        )
         for setting, reason in self.attention.refusals(place):
             yield f"attention.{setting}", reason
         if self.causal and self.norm.mixes_positions:
@@ -129,6 +147,22 @@ class Stack(StackSpec):
             )
         for setting, reason in self.position.refusals(width=self.width, causal=self.causal):
             yield setting[2:] if setting.startswith("..") else f"position.{setting}", reason
+        for setting, reason in _grid_refusals(self.position, patches):
+            yield f"position.{setting}", reason
+
+
+def _grid_refusals(position: PositionSpec, patches: Patches | None) -> Iterator[tuple[str, str]]:
+    """Positions that need a grid, and tables that do not hold one."""
+    if position.planar and patches is None:
+        yield "kind", f"{position.kind} positions need a grid: give [model.patches] to an encoder or a classifier"
+    elif position.planar and position.enters == "attention" and patches is not None and patches.class_token:
+        yield (
+            "kind",
+            f"a class token has no place in the grid, so {position.kind} knows no distance to it: "
+            "use learned or sinusoidal-2d, or no class token",
+        )
+    if isinstance(position, Learned) and patches is not None and position.size < patches.tokens:
+        yield "size", f"an image becomes {patches.tokens} tokens, the table holds {position.size} positions"
 
 
 class TransformerEncoder(Stack, EncoderSpec):
@@ -157,7 +191,8 @@ class Embedding(Spec):
     """From token ids to vectors, and back."""
 
     scale: Literal["sqrt", "none"] = "sqrt"
-    """Multiply token embeddings by √d before positions are added (the paper, Marian), or not (BERT, GPT-2)."""
+    """Multiply token embeddings by √d before positions are added (the paper, Marian), or not (BERT, GPT-2); patches
+    are never scaled."""
     norm: bool = False
     """Normalise the sum of the embeddings (BERT, BART)."""
     segments: Annotated[int, Field(ge=0, le=1000)] = 0
@@ -239,8 +274,10 @@ class ModelSpec(Kinded):
         yield from self.vocabulary.refusals(self.sides)
 
 
-def _stack_refusals(part: str, stack: StackSpec, embedding: Embedding) -> Iterator[tuple[str, str]]:
-    for setting, reason in stack.refusals():
+def _stack_refusals(
+    part: str, stack: StackSpec, embedding: Embedding, patches: Patches | None = None
+) -> Iterator[tuple[str, str]]:
+    for setting, reason in stack.refusals(patches):
         yield f"{part}.{setting}", reason
     for setting, reason in stack.embedding_refusals(embedding):
         yield f"embedding.{setting}", reason
@@ -340,14 +377,26 @@ class Encoder(ModelSpec):
     """Reads the sequence."""
     pooler: bool = False
     """tanh(W x₀ + b) of the first token (BERT)."""
+    patches: Patches | None = None
+    """Read images instead of token ids; without this table, text."""
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """One stack that sees everything, and no output matrix to tie."""
         yield from super().refusals()
-        yield from _stack_refusals("encoder", self.encoder, self.embedding)
+        yield from _stack_refusals("encoder", self.encoder, self.embedding, self.patches)
+        if self.patches is not None:
+            yield from self._patch_refusals(self.patches)
         for setting, allowed in (("tie", ("auto", "none")), ("output_bias", (False,)), ("output_scale", ("none",))):
             if getattr(self.embedding, setting) not in allowed:
                 yield f"embedding.{setting}", "an encoder predicts no tokens: there is no output matrix"
+
+    def _patch_refusals(self, patches: Patches) -> Iterator[tuple[str, str]]:
+        for setting, reason in patches.refusals():
+            yield f"patches.{setting}", reason
+        if self.embedding.segments:
+            yield "embedding.segments", "patches belong to no segment"
+        if self.pooler and not patches.class_token:
+            yield "pooler", "the first patch is only a corner of the image: give patches.class_token"
 
 
 class Classifier(Encoder):
@@ -366,6 +415,14 @@ class Classifier(Encoder):
         yield from super().refusals()
         if self.pooler and self.pooling != "first":
             yield "pooler", "the pooler sums up the first token: it needs pooling = first"
+        if self.pooling == "mean" and isinstance(self.encoder, Stack) and self.encoder.ends_centred:
+            yield "pooling", "statistics over the sequence make the mean of all tokens 0: use pooling = first"
+        if self.patches is None:
+            return
+        if self.pooling == "first" and not self.patches.class_token:
+            yield "pooling", "the first patch is only a corner of the image: give patches.class_token, or use mean"
+        if self.pooling == "mean" and self.patches.class_token:
+            yield "pooling", "the class token is there for the head to look at: use pooling = first"
 
 
 register(TransformerEncoder, module="clearhead.models.assemble:TransformerEncoder")

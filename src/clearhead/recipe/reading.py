@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -106,7 +106,7 @@ def _parts(levels: Sequence[Settings], family: type[ModelSpec]) -> Parts:
     """Encoder, decoder and cross-attention, as far as this family has them, each as its kind."""
     parts: Parts = {}
     for name, field in family.model_fields.items():
-        base = _spec_type(field)
+        base = spec_type(field)
         if base is not None and issubclass(base, StackSpec):
             parts[name] = _part_kind(levels, family, name, base)
         elif base is not None and issubclass(base, Cross):
@@ -182,7 +182,7 @@ def _meaning(spec: type[Spec], name: str) -> tuple[str, str] | None:
 
 def _slot(spec: type[Spec], name: str) -> str:
     """The slot of a field that takes one of several kinds; "" for any other field."""
-    inner = _spec_type(spec.model_fields[name]) if name in spec.model_fields else None
+    inner = spec_type(spec.model_fields[name]) if name in spec.model_fields else None
     return inner.slot if inner is not None and issubclass(inner, Kinded) else ""
 
 
@@ -271,7 +271,7 @@ class _Reader:
             field = spec.model_fields.get(name)
             if field is None:
                 self._unknown(spec, (*path, name))
-            elif (inner := _spec_type(field)) is None:
+            elif (inner := spec_type(field)) is None:
                 values[name] = node.value if isinstance(node, Given) else _plain(node)
                 self._known.add(_written(node))
             elif isinstance(node, Given):
@@ -290,7 +290,7 @@ class _Reader:
 
     def _kind(self, field: FieldInfo, table: Tree, path: Key) -> type[Spec] | None:
         """The spec that a table asks for: the field's own, or the kind that the table names."""
-        base = _spec_type(field)
+        base = spec_type(field)
         if base is None or not issubclass(base, Kinded):
             return base
         if base.tag not in table:
@@ -352,10 +352,12 @@ class _Reader:
         return [p for p in dict.fromkeys(ordered) if p not in self._unknown_to_a_part or p.key not in self._known]
 
 
-def _spec_type(field: FieldInfo) -> type[Spec] | None:
-    """The spec that a field takes, or None for a plain value."""
-    annotation = field.annotation
-    return annotation if isinstance(annotation, type) and issubclass(annotation, Spec) else None
+def spec_type(field: FieldInfo) -> type[Spec] | None:
+    """The spec that a field takes, perhaps as a table that may be left out, or None for a plain value."""
+    for annotation in (field.annotation, *get_args(field.annotation)):
+        if isinstance(annotation, type) and issubclass(annotation, Spec):
+            return annotation
+    return None
 
 
 def _needs_table(spec: type[Spec], node: Given) -> str:

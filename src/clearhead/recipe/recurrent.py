@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, SerializeAsAny
 
 from clearhead.recipe.attention import Count
+from clearhead.recipe.grid import Patches
 from clearhead.recipe.model import DecoderSpec, Embedding, EncoderSpec, Seq2Seq, StackSpec
 from clearhead.recipe.registry import Kinded, register
 
@@ -88,8 +89,9 @@ class _Recurrent(StackSpec):
         if embedding.norm:
             yield "norm", "a recurrent stack has no norm that its embeddings could share: use norm = false"
 
-    def refusals(self) -> Iterator[tuple[str, str]]:
-        """Dropout in places that are not there."""
+    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
+        """Dropout in places that are not there, and images."""
+        yield from super().refusals(patches)
         if self.dropout.activation:
             yield "dropout.activation", "a recurrent stack has no feed-forward net: leave it at 0"
 
@@ -105,9 +107,9 @@ class RecurrentEncoder(_Recurrent, EncoderSpec):
         """The states of both directions, side by side."""
         return self.state_size * (2 if self.bidirectional else 1)
 
-    def refusals(self) -> Iterator[tuple[str, str]]:
+    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
         """Dropout in places that are not there."""
-        yield from super().refusals()
+        yield from super().refusals(patches)
         if self.dropout.attention:
             yield "dropout.attention", "a recurrent encoder has no attention: give it to the decoder alone"
 
@@ -120,9 +122,9 @@ class RecurrentDecoder(_Recurrent, DecoderSpec):
     start: Literal["ends", "mean", "zero"] = "ends"
     """The first state: tanh(W·x) of the encoder's first and last vectors, or of the mean of all; or zero."""
 
-    def refusals(self) -> Iterator[tuple[str, str]]:
+    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
         """Dropout in places that are not there, and a decoder that would know nothing of the source."""
-        yield from super().refusals()
+        yield from super().refusals(patches)
         if self.dropout.attention and not self.attention.looks:
             yield "dropout.attention", "there is no attention: leave it at 0"
 
