@@ -27,6 +27,8 @@ class Look:
     """With a cache: how many tokens there are with the new one."""
     stored: bool = False
     """Keys and values of the memory are in the cache already."""
+    grid: tuple[Expr, Expr] | None = None
+    """Rows and columns, if the tokens are the cells of a grid."""
 
     def visible(self, queries: Expr, keys: Expr) -> Expr:
         """The share of all pairs of a query and a key that may be seen: n(n+1)/2 of n² behind a causal mask."""
@@ -83,7 +85,7 @@ def linformer(spec: Linformer, x: Sketch, memory: Sketch | None = None, *, look:
         if spec.sharing == "none":  # a map for each head, expanded over the batch
             return replace(ledger.input(batch, count, k, length), packed=False).matmul(heads)
         joined = heads.view(batch, count * size, length, packed=False)
-        return joined.linear(k, bias=False, tied=True).view(batch, count, k, size)
+        return joined.linear(k, bias=False, known=True).view(batch, count, k, size)
 
     return _multihead(spec, x, memory, look=replace(look, scheme=Scheme()), shrink=shrink)
 
@@ -97,8 +99,9 @@ def _length_map(spec: Linformer, ledger: Ledger, heads: Expr, k: Expr, longest: 
         ledger.parameter(heads if spec.sharing == "none" else ONE, k, longest)
 
 
-def _shared_by_layers(spec: Linformer, ledger: Ledger, part: str) -> None:
+def _shared_by_layers(spec: Linformer, ledger: Ledger, width: Expr, part: str) -> None:
     """The one map of all layers, heads, keys and values."""
+    del width
     if spec.sharing == "layerwise":
         ledger.parameter(ONE, *_slots(spec, ledger, part))
 

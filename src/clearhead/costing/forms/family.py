@@ -1,30 +1,13 @@
-"""What whole models cost: stacks of layers behind embeddings, and what decoding does with them.
+"""What whole models cost: with a whole batch, and in every step of decoding."""
 
-Blocks are named as the modules are, so that each can be found in a traced graph.
-"""
-
-from dataclasses import replace
 from typing import Any
 
 from sympy import Expr
 
-from clearhead.costing.forms.attention import Look
+from clearhead.costing.forms.inputs import Inputs, Reading
 from clearhead.costing.forms.letters import B, m, n, t
-from clearhead.costing.forms.position import Acting, Scheme
-from clearhead.costing.forms.sketch import INDEX, ONE, ZERO, Block, Ledger, Map, Sketch
-from clearhead.recipe import (
-    AttentionSpec,
-    Classifier,
-    Embedding,
-    Encoder,
-    LanguageModel,
-    ModelSpec,
-    NormSpec,
-    PositionSpec,
-    Seq2Seq,
-    Stack,
-    cost_of,
-)
+from clearhead.costing.forms.sketch import ONE, ZERO, Ledger, Sketch
+from clearhead.recipe import Classifier, Encoder, LanguageModel, ModelSpec, Seq2Seq, cost_of
 
 
 class Form:
@@ -49,126 +32,6 @@ class Form:
     """t of the first and of the last step."""
 
 
-def run_norm(spec: NormSpec, x: Sketch) -> Sketch:
-    """A norm in a block of its own."""
-    return x.ledger.measured("norm", lambda y: cost_of(spec)(spec, y), x)
-
-
-def embed(stack: Stack, spec: Embedding, ids: Sketch, *, tokens: Expr, tied: bool, part: str) -> Sketch:
-    """scale · tokens[id] + position + segment, normalised where the recipe asks for it."""
-    ledger = ids.ledger
-    width = ledger.letters("d", stack.width, part)
-    with ledger.block("embedding") as block:
-        if not tied:
-            ledger.parameter(tokens, width, kind="table")
-        ledger.save(ids.storage)
-        x = start = ledger.input(*ids.shape, width, time=ids.time)
-        if spec.scale == "sqrt":
-            x = x.scale()
-        if stack.position.enters == "embedding":
-            x = cost_of(stack.position)(stack.position, x)
-        if spec.segments:
-            ledger.parameter(spec.segments, width, kind="table")
-            x = x.scale()
-        if spec.norm:
-            x = run_norm(stack.norm, x)
-        block.span = x.time.since(start.time)
-    return x
-
-
-def layer(
-    stack: Stack,
-    *,
-    look: Look,
-    acting: Acting | None,
-    cross: AttentionSpec | None = None,
-    memory: Sketch | None = None,
-    across: Look | None = None,
-) -> Map:
-    """Self-attention, perhaps attention over a memory, and the point-wise net, each inside its Add & Norm.
-
-    ``acting`` if every layer has relative positions of its own.
-    """
-
-    def around(name: str, part: Map, x: Sketch) -> Sketch:
-        ledger, outside = x.ledger, Block(f"around_{name}")
-
-        def norm(y: Sketch) -> Sketch:
-            with ledger.inside(outside):
-                return run_norm(stack.norm, y)
-
-        change = ledger.measured(name, part, norm(x) if stack.norm.place == "pre" else x)
-        taken = ledger.here.parts[-1].span
-        ledger.here.parts.append(outside)
-        with ledger.inside(outside):
-            y = x.add(change) if stack.residual else change
-        y = norm(y) if stack.norm.place == "post" else y
-        outside.span = y.time.since(x.time).since(taken)
-        return y
-
-    def one(x: Sketch) -> Sketch:
-        own = look if acting is None else replace(look, scheme=run_scheme(stack.position, x.ledger, acting))
-        x = around("attention", lambda y: cost_of(stack.attention)(stack.attention, y, look=own), x)
-        if cross is not None:
-            x = around("cross", lambda y: cost_of(cross)(cross, y, memory, look=across), x)
-        net = stack.feedforward
-        return around("feedforward", lambda y: cost_of(net)(net, y, part=look.part), x)
-
-    return one
-
-
-def run_scheme(spec: PositionSpec, ledger: Ledger, acting: Acting) -> Scheme:
-    """Relative positions in a block of their own."""
-    with ledger.block("scheme"):
-        scheme: Scheme = cost_of(spec)(spec, ledger, acting)
-    return scheme
-
-
-def _acting(stack: Stack, ledger: Ledger, *, queries: Expr, keys: Expr, part: str) -> Acting:
-    width, heads = ledger.letters("d", stack.width, part), ledger.letters("h", stack.attention.heads, part)
-    head_size, value_size = (
-        ledger.letters(name, size, part) if size * stack.attention.heads != stack.width else width / heads
-        for name, size in zip(("d_q", "d_v"), stack.attention.sizes(stack.width), strict=True)
-    )
-    return Acting(heads=heads, head_size=head_size, value_size=value_size, queries=queries, keys=keys, part=part)
-
-
-def run_stack(
-    name: str,
-    stack: Stack,
-    embedding: Embedding,
-    ids: Sketch,
-    *,
-    tokens: Expr,
-    tied: bool = False,
-    causal: bool = False,
-    so_far: Expr | None = None,
-    cross: AttentionSpec | None = None,
-    memory: Sketch | None = None,
-    stored: bool = False,
-) -> Sketch:
-    """An encoder, or a decoder; with ``so_far`` one new token behind those that the cache holds."""
-    ledger, part = ids.ledger, name[:3]
-    with ledger.block(name) as block:
-        x = embed(stack, embedding, ids, tokens=tokens, tied=tied, part=part)
-        acting = None
-        look = Look(part=part, causal=causal, so_far=so_far)
-        if stack.position.enters == "attention":
-            acting = _acting(stack, ledger, queries=ids.shape[-1], keys=so_far or ids.shape[-1], part=part)
-            if not stack.position.per_layer:
-                look, acting = replace(look, scheme=run_scheme(stack.position, ledger, acting)), None
-        across = Look(part="cross", stored=stored)
-        for spec, mark in ((stack.attention, part), (cross, "cross")):
-            if spec is not None and hasattr(formula := cost_of(spec), "shared_part"):
-                formula.shared_part(spec, ledger, mark)
-        one = layer(stack, look=look, acting=acting, cross=cross, memory=memory, across=across)
-        x = ledger.repeat("layers", stack.layers, ledger.letters("L", stack.layers, part), one, x)
-        if stack.norm.has_final:
-            x = ledger.measured("final_norm", lambda y: cost_of(stack.norm)(stack.norm, y), x)
-        block.span = x.time.since(ids.time)
-    return x
-
-
 def logits(spec: ModelSpec, x: Sketch, tokens: Expr) -> Sketch:
     """xEᵀ + b: n·d·V, whether E is the embedding itself or not."""
     tied = spec.embedding.tie in ("auto", "output", "all")
@@ -178,7 +41,9 @@ def logits(spec: ModelSpec, x: Sketch, tokens: Expr) -> Sketch:
             x = x.scale()
         if not tied:
             x.ledger.parameter(tokens, x.shape[-1], kind="table")
-        return x.linear(tokens, bias=spec.embedding.output_bias, tied=True)
+        if spec.embedding.output_bias:
+            x.ledger.parameter(tokens, kind="vector")
+        return x.linear(tokens, bias=spec.embedding.output_bias, known=True)
 
     return x.ledger.measured("output", output, x)
 
@@ -189,7 +54,7 @@ def choice(x: Sketch) -> Sketch:
 
 
 class Seq2SeqForm(Form):
-    """The encoder reads n tokens, the decoder writes m (L1.4)."""
+    """The encoder reads n tokens, the decoder writes m (L1.4); either may be a Transformer or recurrent."""
 
     spec: Seq2Seq
     writes = True
@@ -197,47 +62,35 @@ class Seq2SeqForm(Form):
 
     def _encode(self, ledger: Ledger) -> Sketch:
         spec = self.spec
-        tokens = ledger.letters("V", spec.vocabulary.source, "src")
-        return run_stack("encoder", spec.encoder, spec.embedding, ledger.input(B, n, size=INDEX), tokens=tokens)
+        inputs = Inputs(n, ledger.letters("V", spec.vocabulary.source, "src"))
+        memory: Sketch = cost_of(spec.encoder)(spec.encoder).run(ledger, inputs, Reading("encoder", spec.embedding))
+        return memory
+
+    def _reading(self, memory: Sketch, **how: Any) -> Reading:
+        return Reading("decoder", self.spec.embedding, cross=self.spec.cross.attention, memory=memory, **how)
 
     def _decode(self, ledger: Ledger, memory: Sketch, length: Expr, **how: Any) -> Sketch:
         spec = self.spec
         tokens = ledger.letters("V", spec.vocabulary.target, "tgt")
-        x = run_stack(
-            "decoder",
-            spec.decoder,
-            spec.embedding,
-            ledger.input(B, length, size=INDEX),
-            tokens=tokens,
-            tied=spec.embedding.tie in ("inputs", "all"),
-            causal=True,
-            cross=spec.cross.attention,
-            memory=memory,
-            **how,
-        )
-        return logits(spec, x, tokens)
+        inputs = Inputs(length, tokens, tied=spec.embedding.tie in ("inputs", "all"))
+        decoder = cost_of(spec.decoder)(spec.decoder)
+        return logits(spec, decoder.run(ledger, inputs, self._reading(memory, **how)), tokens)
 
     def forward(self, ledger: Ledger) -> None:
         """Teacher forcing: all target tokens at once."""
         ledger.root.span = self._decode(ledger, self._encode(ledger), m).time
 
     def read(self, ledger: Ledger) -> None:
-        """The encoder, and the memory's keys and values in every decoder layer, which are then kept."""
+        """The encoder, and what the decoder makes from its vectors once and for all."""
         memory = self._encode(ledger)
-        stack, cross = self.spec.decoder, self.spec.cross.attention
-        width = ledger.letters("d", stack.width, "dec")
-        with ledger.block("decoder"), ledger.block("layers") as layers:
-            layers.times = ledger.letters("L", stack.layers, "dec")
-            with ledger.block("cross"):  # no queries yet
-                cost_of(cross)(cross, ledger.input(B, ZERO, width), memory, look=Look(part="cross"))
+        cost_of(self.spec.decoder)(self.spec.decoder).prepare(ledger, self._reading(memory))
         ledger.root.span = memory.time
 
     def step(self, ledger: Ledger) -> None:
         """One token through the decoder, over t tokens so far and n memory tokens."""
-        width = ledger.letters("d", self.spec.encoder.width, "enc")
-        memory = ledger.constant(B, n, width)
-        x = self._decode(ledger, memory, ONE, so_far=t, stored=True)
-        ledger.root.span = choice(x).time
+        encoder = cost_of(self.spec.encoder)(self.spec.encoder)
+        memory = ledger.constant(B, n, encoder.out_width(ledger))
+        ledger.root.span = choice(self._decode(ledger, memory, ONE, so_far=t, stored=True)).time
 
 
 class LanguageModelForm(Form):
@@ -250,10 +103,8 @@ class LanguageModelForm(Form):
     def _states(self, ledger: Ledger, length: Expr, so_far: Expr | None) -> tuple[Sketch, Expr]:
         spec = self.spec
         tokens = ledger.letters("V", spec.vocabulary.target, "tgt")
-        ids = ledger.input(B, length, size=INDEX)
-        return run_stack(
-            "decoder", spec.decoder, spec.embedding, ids, tokens=tokens, causal=True, so_far=so_far
-        ), tokens
+        reading = Reading("decoder", spec.embedding, so_far=so_far)
+        return cost_of(spec.decoder)(spec.decoder).run(ledger, Inputs(length, tokens), reading), tokens
 
     def forward(self, ledger: Ledger) -> None:
         """All n tokens at once, each predicting the next."""
@@ -271,24 +122,25 @@ class LanguageModelForm(Form):
 
 
 class EncoderForm(Form):
-    """A vector for every one of n tokens; the pooler runs only when it is asked."""
+    """A vector for every one of n tokens, or of the patches of an image; the pooler runs only when it is asked."""
 
     spec: Encoder
 
     def forward(self, ledger: Ledger) -> None:
-        """All n tokens at once."""
+        """All tokens at once."""
         x = self.states(ledger)
         ledger.root.span = x.time
         if self.spec.pooler:
             with ledger.block("pooler"):
-                ledger.parameter(x.shape[-1], x.shape[-1])
-                ledger.parameter(x.shape[-1], kind="vector")
+                ledger.linear(x.shape[-1], x.shape[-1])
 
     def states(self, ledger: Ledger) -> Sketch:
         """The encoder's vectors."""
         spec = self.spec
-        tokens = ledger.letters("V", spec.vocabulary.source, "src")
-        return run_stack("encoder", spec.encoder, spec.embedding, ledger.input(B, n, size=INDEX), tokens=tokens)
+        tokens = ledger.letters("V", spec.vocabulary.source, "src") if spec.patches is None else ZERO
+        inputs = Inputs(n, tokens, patches=spec.patches)
+        x: Sketch = cost_of(spec.encoder)(spec.encoder).run(ledger, inputs, Reading("encoder", spec.embedding))
+        return x
 
 
 class ClassifierForm(EncoderForm):
@@ -297,7 +149,7 @@ class ClassifierForm(EncoderForm):
     spec: Classifier
 
     def forward(self, ledger: Ledger) -> None:
-        """All n tokens at once."""
+        """All tokens at once."""
         spec, x = self.spec, self.states(ledger)
         width = x.shape[-1]
         pooled = x.view(B, width)
@@ -305,5 +157,5 @@ class ClassifierForm(EncoderForm):
             pooled = ledger.measured("pooling", lambda y: y.sum(B, width, mean=True), x)
         elif spec.pooler:
             pooled = ledger.measured("pooler", lambda y: y.linear(width).apply(keeps="output"), pooled)
-        classes = ledger.letters("C", spec.classes)
+        classes = ledger.letters("K", spec.classes)
         ledger.root.span = ledger.measured("head", lambda y: y.linear(classes), pooled).time

@@ -59,6 +59,23 @@ class latest(sympy.Function):  # type: ignore[misc]  # noqa: N801 - a function o
         return f"max({', '.join(printer._print(argument) for argument in self.args)})"
 
 
+class least(sympy.Function):  # type: ignore[misc]  # noqa: N801 - a function of mathematics
+    """The smaller of two sizes, where the lengths decide."""
+
+    nargs = 2
+    is_integer = True
+    is_nonnegative = True
+
+    @classmethod
+    def eval(cls, one: Expr, other: Expr) -> Expr | None:
+        """A number, if both are."""
+        return min(one, other) if one.is_Integer and other.is_Integer else None
+
+    def _latex(self, printer: sympy.printing.printer.Printer, exp: str | None = None) -> str:
+        inner = ", ".join(printer._print(argument) for argument in self.args)
+        return rf"\min\left({inner}\right)" + ("" if exp is None else f"^{{{exp}}}")
+
+
 def later(one: Expr, other: Expr) -> Expr:
     """The larger of two times; a maximum stays only where the lengths decide."""
     if one == other or _at_least(one, other):

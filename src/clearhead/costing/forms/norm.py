@@ -13,15 +13,11 @@ def layernorm(spec: LayerNorm, x: Sketch) -> Sketch:
     With ε outside, or over the sequence, torch has no kernel: every step is an operator that keeps what it needs.
     """
     *rows, width = x.shape
-    tokens = product(*rows)
     if spec.axis == "token" and spec.eps_place == "inside":
-        affine = 2 * int(spec.affine)
-        keeps = (x.storage, Storage(tokens * FLOAT), Storage(tokens * FLOAT))
-        y = x.kernel(tokens * ((5 + affine) * width + 2), 2 * lg(width) + 7 + affine, keeps=keeps)
         if spec.affine:
             x.ledger.parameter(width, kind="vector")
             x.ledger.parameter(width, kind="vector")
-        return y
+        return token_norm(x, affine=spec.affine)
     if spec.axis == "token":
         mean = x.sum(*rows, mean=True)
         variance = x.add(mean).apply(keeps="input").sum(*rows, mean=True)
@@ -32,6 +28,14 @@ def layernorm(spec: LayerNorm, x: Sketch) -> Sketch:
     deviation = _deviation(variance, outside=spec.eps_place == "outside")
     y = x.add(mean).divide(deviation)
     return y.gain(width).shift(width) if spec.affine else y
+
+
+def token_norm(x: Sketch, *, affine: bool) -> Sketch:
+    """torch's kernel for the layer norm of each token."""
+    *rows, width = x.shape
+    tokens, scaled = product(*rows), 2 * int(affine)
+    keeps = (x.storage, Storage(tokens * FLOAT), Storage(tokens * FLOAT))
+    return x.kernel(tokens * ((5 + scaled) * width + 2), 2 * lg(width) + 7 + scaled, keeps=keeps)
 
 
 def _deviation(variance: Sketch, *, outside: bool) -> Sketch:

@@ -5,12 +5,17 @@ from dataclasses import dataclass
 from sympy import Expr
 
 from clearhead.costing.forms.letters import lg
-from clearhead.costing.forms.sketch import INDEX, Ledger, Sketch
+from clearhead.costing.forms.sketch import INDEX, Ledger, Sketch, Storage
 from clearhead.recipe import Alibi, Learned, NoPosition, Rotary, Shaw, Sinusoidal, T5Buckets
 
 
 class Scheme:
     """What a relative position scheme does inside attention: each part does nothing unless the scheme overrides it."""
+
+    def inside(self, cells: Expr) -> "Scheme":
+        """The scheme inside a tile of so many cells."""
+        del cells
+        return self
 
     weighs_positions = False
     """Whether ``value_term`` does something, for which the weights must be formed."""
@@ -100,18 +105,16 @@ class ShawScheme(Scheme):
         """With vectors for values."""
         return self.values
 
-    def _index(self, ledger: Ledger) -> None:
-        ledger.save(ledger.constant(self.where.queries, self.where.keys, size=INDEX).storage)
+    def _index(self, ledger: Ledger) -> Storage:
+        return ledger.constant(self.where.queries, self.where.keys, size=INDEX).storage
 
     def key_term(self, query: Sketch) -> Sketch | None:
         """q·a, from which each key takes its own; both are kept, and which it took."""
         if not self.keys:
             return None
-        met = query.linear(self.distances, bias=False, tied=True)
-        query.ledger.save(met.storage)
-        self._index(query.ledger)
         *batch, n, _ = query.shape
-        return met.view(*batch, n, self.where.keys).copy()
+        met = query.linear(self.distances, bias=False, known=True)
+        return met.gathered(self._index(query.ledger), *batch, n, self.where.keys)
 
     def value_term(self, weights: Sketch) -> Sketch | None:
         """The weights summed by distance, then mixed."""
@@ -119,8 +122,8 @@ class ShawScheme(Scheme):
             return None
         *batch, n, m = weights.shape
         summed = weights.kernel(weights.numel, lg(m), shape=(*batch, n, self.distances))
-        self._index(weights.ledger)
-        return summed.linear(self.where.value_size, bias=False, tied=True)
+        weights.ledger.save(self._index(weights.ledger))
+        return summed.linear(self.where.value_size, bias=False, known=True)
 
 
 def shaw(spec: Shaw, ledger: Ledger, where: Acting) -> Scheme:

@@ -41,8 +41,8 @@ class Storage:
 
     size: Expr
     """Bytes."""
-    number: int = field(default_factory=count().__next__)
-    """Older storages have smaller numbers."""
+    number: int = field(default_factory=count(1).__next__)
+    """Older storages have smaller numbers; 0 for what all layers share."""
 
 
 @dataclass(frozen=True)
@@ -211,6 +211,12 @@ class Ledger:
             self.count("hidden", size)
             self.count("hidden_tensors", ONE)
 
+    def linear(self, inputs: Expr, features: Expr, *, bias: bool = True) -> None:
+        """The parameters of a linear map."""
+        self.parameter(inputs, features)
+        if bias:
+            self.parameter(features, kind="vector")
+
     def input(self, *shape: Expr | int, time: Time | None = None, size: int = FLOAT) -> "Sketch":
         """A tensor from outside."""
         sizes = tuple(Integer(part) if isinstance(part, int) else part for part in shape)
@@ -273,20 +279,20 @@ class Sketch:
 
     # -- products ------------------------------------------------------------------------------------------------
 
-    def linear(self, features: Expr, *, bias: bool = True, tied: bool = False) -> "Sketch":
-        """xWᵀ + b for every token; ``tied`` if the matrix is counted elsewhere."""
+    def linear(self, features: Expr, *, bias: bool = True, known: bool = False) -> "Sketch":
+        """xWᵀ + b for every token; ``known`` if the parameters are counted elsewhere."""
         ledger, inner = self.ledger, self.shape[-1]
         rows = product(*self.shape[:-1])
-        if not tied:
-            ledger.parameter(inner, features)
+        if not known:
+            ledger.linear(inner, features, bias=bias)
         if bias:
-            ledger.parameter(features, kind="vector")
             ledger.count("operations", rows * features)
         self._multiplied(rows * inner * features)
         if self.grad:
             ledger.count("backward", rows * inner * features)  # for the gradient of x; the matrix's own is counted
         ledger.save((self if self.packed else self.copy()).storage)
-        return self._new((*self.shape[:-1], features), self.time.after(1 + lg(inner) + int(bias), inner + int(bias)))
+        time = self.time.after(1 + lg(inner) + int(bias), inner + int(bias))
+        return self._new((*self.shape[:-1], features), time, grad=True)
 
     def matmul(self, other: "Sketch", *, visible: Expr | int = 1, keeps: bool = True) -> "Sketch":
         """A product of matrices for every batch and head; ``visible`` is the share of it that a mask leaves."""
@@ -296,8 +302,8 @@ class Sketch:
         self._multiplied(macs, visible)
         self.ledger.count("backward", macs * (int(self.grad) + int(other.grad) - 1))
         for mine, yours in ((self, other), (other, self)):
-            if yours.grad and keeps:
-                self.ledger.save((mine if mine.packed else mine.copy()).storage)
+            if yours.grad and keeps:  # with heads torch joins batch and heads, for which it copies what lies apart
+                self.ledger.save((mine if mine.packed or len(mine.shape) < 4 else mine.copy()).storage)
         time = self.time.join(other.time).after(1 + lg(inner), inner)
         return self._new((*batch, rows, columns), time, grad=self.grad or other.grad)
 
@@ -369,6 +375,12 @@ class Sketch:
     def scale(self) -> "Sketch":
         """Times, or plus, a number."""
         return self.kernel(self.numel, 1)
+
+    def gathered(self, index: Storage, *shape: Expr) -> "Sketch":
+        """Entries that an index names: free, but both are kept."""
+        self.ledger.save(self.storage)
+        self.ledger.save(index)
+        return self._new(shape, self.time)
 
     def apply(self, *, keeps: Literal["input", "output", "nothing"]) -> "Sketch":
         """A function of each entry; says what its gradient is computed from."""

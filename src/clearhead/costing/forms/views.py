@@ -11,7 +11,7 @@ import sympy
 from sympy import Add, Expr, Mul, Pow, Symbol
 
 from clearhead.costing.forms.formula import Formula
-from clearhead.costing.forms.letters import B, latest, letter, lg
+from clearhead.costing.forms.letters import B, latest, least, letter, lg
 
 View = Literal["exact", "printed", "asymptotic"]
 
@@ -55,8 +55,9 @@ _Monomial = frozenset[tuple[Symbol, tuple[int, int]]]
 
 
 def _without_maxima(expression: Expr) -> Expr:
-    """max(u, v) grows as u + v does."""
-    return expression.replace(lambda part: isinstance(part, latest), lambda part: Add(*part.args))
+    """max(u, v) grows as u + v does; min(u, v) not faster than v, which is the bound."""
+    expression = expression.replace(lambda part: isinstance(part, latest), lambda part: Add(*part.args))
+    return expression.replace(lambda part: isinstance(part, least), lambda part: part.args[1])
 
 
 def _log(argument: Expr) -> Expr:
