@@ -65,7 +65,14 @@ from clearhead.recipe import registry as registry_module
         ),
         (["model.vocabulary.pad=32000"], "id 32000 is outside the vocabulary of 32000 tokens"),
         (["model.family=lm", "model.embedding.tie=all"], "a language model has no source embedding: use tie = output"),
-        (["model.family=encoder", "model.embedding.tie=output"], "an encoder predicts no tokens"),
+        (["model.family=encoder", "model.embedding.tie=output"], "an encoder has no output matrix of its own"),
+        (["model.family=classifier", "model.head=tokens"], "a classifier has a head of its own"),
+        (["model.family=classifier", 'model.labels=["a", "b", "c"]'], "3 different names for 2 classes"),
+        (["model.family=lm", "training.metric=bleu"], "a model of family lm is judged by perplexity"),
+        (["training.metric=accuracy"], "a model of family seq2seq is judged by line_error"),
+        (["model.family=lm", "data.task=g2p-en"], "has pairs, and a model of family lm learns from texts"),
+        (["model.family=lm", 'data.train=["a", "b"]'], "a model of family lm learns from one file"),
+        (["training.masking.masked=0.95"], "together with masking.masked (0.95) more than all hidden tokens"),
     ],
 )
 def test_impossible_combinations_are_refused(overrides: list[str], message: str) -> None:

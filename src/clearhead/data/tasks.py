@@ -2,20 +2,20 @@
 
 import importlib.util
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+from clearhead.data.examples import Example, Pair
 from clearhead.data.lines import read_lines
-from clearhead.data.pairs import Pair
 from clearhead.errors import DataError
+from clearhead.recipe import Data
 
 _ALTERNATIVE = re.compile(r"\(\d+\)$")
 
 
-def task_pairs(name: str, *, stress: bool = False) -> list[Pair]:
-    """The pairs of a built-in task."""
-    if name != "g2p-en":
-        raise DataError(f"no built-in task {name!r} (there is: g2p-en)")
-    return _pronunciations(stress=stress)
+def task_examples(spec: Data) -> Sequence[Example]:
+    """The examples of a built-in task; the recipe has made sure that the model learns from such."""
+    return _pronunciations(stress=spec.stress)
 
 
 def _pronunciations(*, stress: bool) -> list[Pair]:

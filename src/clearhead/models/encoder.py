@@ -1,4 +1,4 @@
-"""Encoders: a vector for every token, one for the sequence, or a class.
+"""Encoders: a vector for every token, one for the sequence, a class, or what hidden tokens are.
 
 Shapes: b batch, n tokens, d features, c classes.
 """
@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from clearhead.blocks import Dropout, Stack
+from clearhead.blocks import Dropout, Output, Stack
 from clearhead.models.assemble import make_stack
 from clearhead.models.base import Model
 from clearhead.recipe import Classifier as ClassifierSpec
@@ -24,6 +24,8 @@ class EncoderModel(Model):
         self.spec, self.encoder = spec, encoder
         width = spec.encoder.width
         self.pooler = nn.Linear(width, width) if spec.pooler else None
+        # fills in hidden tokens: the map back to tokens is the embedding itself
+        self.output = Output(encoder.embedding.tokens.weight, bias=True) if spec.head == "tokens" else None
 
     @classmethod
     def from_spec(cls, spec: EncoderSpec) -> "EncoderModel":

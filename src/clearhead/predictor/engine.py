@@ -2,11 +2,8 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 
-import torch
 from torch import nn
 
 from clearhead.blocks import Stack
@@ -26,7 +23,7 @@ from clearhead.decoding import (
 from clearhead.errors import ClearheadError
 from clearhead.models import LanguageModel, Model, Seq2Seq
 from clearhead.positions import LearnedPosition
-from clearhead.predictor.forced import padded
+from clearhead.predictor.forced import evaluating, padded, spans
 from clearhead.recipe import Decoding
 
 AUTO_TOKENS = 2048
@@ -43,9 +40,9 @@ class Engine:
         if first is None or eos is None:
             raise ClearheadError("the recipe's model.vocabulary does not say how answers begin and end")
         self.model, self.first, self.eos = model, first, eos
-        self.reach = _reach(model.encoder if isinstance(model, Seq2Seq) else model.decoder)
+        self.reach = reach(model.encoder if isinstance(model, Seq2Seq) else model.decoder)
         """Tokens that the model can read, if its positions end somewhere."""
-        self._write_reach = _reach(model.decoder)
+        self._write_reach = reach(model.decoder)
         vocabulary = model.spec.vocabulary
         specials = {vocabulary.pad, vocabulary.bos, vocabulary.unk} - {None, eos}
         self._banned = sorted(index for index in specials if index is not None)
@@ -70,8 +67,8 @@ class Engine:
         order = sorted(range(len(lines)), key=lambda index: (len(lines[index]), lines[index]))
         found: list[list[Hypothesis]] = [[] for _ in lines]
         budget = AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
-        with self._evaluating():
-            for rows in _batches([len(lines[index]) for index in order], max(1, budget // spec.beam_size)):
+        with evaluating(self.model):
+            for rows in spans([len(lines[index]) for index in order], max(1, budget // spec.beam_size)):
                 batch = [order[row] for row in rows]
                 writing = self._writing(
                     [lines[index] for index in batch],
@@ -86,7 +83,7 @@ class Engine:
 
     def stream(self, line: list[int], spec: Decoding) -> Iterator[int]:
         """The tokens of one answer, as they are written; greedy, or sampled."""
-        with self._evaluating():
+        with evaluating(self.model):
             yield from self._writing([line], spec).tokens()
 
     def _writing(
@@ -124,19 +121,8 @@ class Engine:
             return ModelStepper.reading(self.model, ids, present)
         return self._lean.reading(ids, present)
 
-    @contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        """No dropout, no gradients; afterwards the model is as it was."""
-        was_training = self.model.training
-        self.model.eval()
-        try:
-            with torch.inference_mode():
-                yield
-        finally:
-            self.model.train(was_training)
 
-
-def _reach(stack: nn.Module) -> int:
+def reach(stack: nn.Module) -> int:
     """The most tokens that a stack can take: the size of its table of positions, if it has one."""
     position = stack.embedding.position if isinstance(stack, Stack) else None
     return position.size if isinstance(position, LearnedPosition) else sys.maxsize
@@ -169,14 +155,3 @@ class _Writing:
     def tokens(self) -> Iterator[int]:
         """The tokens of the only line, as they are written."""
         return each_token(self.stepper, self.rules, first=self.first, eos=self.eos, pick=self.sampler)
-
-
-def _batches(lengths: Sequence[int], budget: int) -> Iterator[range]:
-    """Cut sorted lines into batches of at most ``budget`` padded tokens."""
-    cuts = [0]
-    for index, length in enumerate(lengths):
-        if length * (index - cuts[-1] + 1) > budget and index > cuts[-1]:
-            cuts.append(index)
-    for start, end in pairwise([*cuts, len(lengths)]):
-        if start < end:
-            yield range(start, end)

@@ -4,7 +4,7 @@
 """
 
 from clearhead.recipe.attention import AttentionSpec, MultiHead, Place
-from clearhead.recipe.data import Data, Tokenizer
+from clearhead.recipe.data import TASKS, Data, Tokenizer
 from clearhead.recipe.feedforward import FeedForwardSpec, Gated, Outer, Single, Standard
 from clearhead.recipe.model import (
     Classifier,
@@ -26,10 +26,13 @@ from clearhead.recipe.position import Learned, NoPosition, PositionSpec, Rotary,
 from clearhead.recipe.reading import read_recipe, recipe_from
 from clearhead.recipe.registry import Kind, Kinded, Spec, kinds, module_of, register, slots
 from clearhead.recipe.sources import preset_names, preset_text
-from clearhead.recipe.training import Decoding, Optimizer, Schedule, Training
+from clearhead.recipe.training import METRICS, RISING, Decoding, Masking, Optimizer, Schedule, Training
 from clearhead.recipe.writing import recipe_table, recipe_toml
 
 __all__ = [
+    "METRICS",
+    "RISING",
+    "TASKS",
     "AttentionSpec",
     "Classifier",
     "Cross",
@@ -46,6 +49,7 @@ __all__ = [
     "LanguageModel",
     "LayerNorm",
     "Learned",
+    "Masking",
     "ModelSpec",
     "MultiHead",
     "NoPosition",

@@ -10,12 +10,12 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny
 
 from clearhead.recipe.attention import AttentionSpec, Count, MultiHead, Place
-from clearhead.recipe.data import Data
+from clearhead.recipe.data import TASKS, Data
 from clearhead.recipe.feedforward import FeedForwardSpec, Standard
 from clearhead.recipe.norm import LayerNorm, NormSpec
 from clearhead.recipe.position import PositionSpec, Sinusoidal
 from clearhead.recipe.registry import Kinded, Spec, register
-from clearhead.recipe.training import Decoding, Training
+from clearhead.recipe.training import METRICS, Decoding, Training
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Size = Annotated[int, Field(ge=1, le=100_000_000)]
@@ -118,7 +118,9 @@ class Vocabulary(Spec):
     unk: TokenId = 3
     """Stands for what the tokenizer does not know."""
     start: TokenId = None
-    """The decoder's first input; without it `bos` (Marian: pad, BART: eos)."""
+    """The decoder's first input; without it `bos` (Marian: pad, BART: eos). A lm reads it before a prompt, if given."""
+    mask: TokenId = None
+    """Stands for a hidden token that an encoder fills in."""
 
     @property
     def first(self) -> int | None:
@@ -128,7 +130,7 @@ class Vocabulary(Spec):
     def refusals(self, sides: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         """Special ids must lie inside every vocabulary that the family uses."""
         size = min(getattr(self, side) for side in sides)
-        for name in ("pad", "bos", "eos", "unk", "start"):
+        for name in ("pad", "bos", "eos", "unk", "start", "mask"):
             if (value := getattr(self, name)) is not None and value >= size:
                 yield f"vocabulary.{name}", f"id {value} is outside the vocabulary of {size} tokens"
 
@@ -154,6 +156,11 @@ class ModelSpec(Kinded):
     """From ids to vectors and back."""
     init: Init = Init()
     """How weights start."""
+
+    @property
+    def learns(self) -> str:
+        """What the family learns from: pairs, texts, gaps in texts, labels of texts."""
+        return "pairs"
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for what cannot work together; settings are relative to ``[model]``."""
@@ -232,6 +239,11 @@ class LanguageModel(ModelSpec):
     decoder: Stack = Stack()
     """Continues the sequence."""
 
+    @property
+    def learns(self) -> str:
+        """The next token of texts."""
+        return "texts"
+
     def refusals(self) -> Iterator[tuple[str, str]]:
         """One causal stack, and tying that needs no source."""
         yield from super().refusals()
@@ -255,6 +267,13 @@ class Encoder(ModelSpec):
     """Reads the sequence."""
     pooler: bool = False
     """tanh(W x₀ + b) of the first token (BERT)."""
+    head: Literal["none", "tokens"] = "none"
+    """`tokens`: logits xEᵀ + b over the vocabulary, E the token embedding: fills in hidden tokens; training sets it."""
+
+    @property
+    def learns(self) -> str:
+        """Hidden tokens of texts."""
+        return "gaps"
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """One stack that sees everything, and no output matrix to tie."""
@@ -262,7 +281,7 @@ class Encoder(ModelSpec):
         yield from _stack_refusals("encoder", self.encoder)
         for setting, allowed in (("tie", ("auto", "none")), ("output_bias", (False,)), ("output_scale", ("none",))):
             if getattr(self.embedding, setting) not in allowed:
-                yield f"embedding.{setting}", "an encoder predicts no tokens: there is no output matrix"
+                yield f"embedding.{setting}", "an encoder has no output matrix of its own: model.head makes one"
 
 
 class Classifier(Encoder):
@@ -270,15 +289,26 @@ class Classifier(Encoder):
 
     family: Literal["classifier"] = "classifier"  # type: ignore[assignment]
     classes: Annotated[int, Field(ge=2)] = 2
-    """Number of classes."""
+    """Number of classes; training sets it."""
+    labels: list[str] = Field(default=[])
+    """What the classes are called, in order; without it training takes the labels of the training data, sorted."""
     pooling: Literal["first", "mean"] = "mean"
     """What the head sees: the first token, or the mean of all tokens that are there."""
     head_dropout: Rate = 0.0
     """How often features are dropped before the head."""
 
+    @property
+    def learns(self) -> str:
+        """The classes of texts."""
+        return "labels"
+
     def refusals(self) -> Iterator[tuple[str, str]]:
-        """What an encoder refuses, and a pooler that nobody would look at."""
+        """What an encoder refuses, names that do not fit, and a pooler that nobody would look at."""
         yield from super().refusals()
+        if self.labels and len(set(self.labels)) != self.classes:
+            yield "labels", f"{len(set(self.labels))} different names for {self.classes} classes"
+        if self.head != "none":
+            yield "head", "a classifier has a head of its own, and fills in no tokens"
         if self.pooler and self.pooling != "first":
             yield "pooler", "the pooler sums up the first token: it needs pooling = first"
 
@@ -306,3 +336,11 @@ class Recipe(Spec):
         for name in ("data", "model", "training", "decoding"):
             for setting, reason in getattr(self, name).refusals():
                 yield f"{name}.{setting}", reason
+        learns, family = self.model.learns, self.model.family
+        if self.training.metric not in ("auto", *METRICS.get(learns, ())):
+            yield "training.metric", f"a model of family {family} is judged by {', '.join(METRICS.get(learns, ()))}"
+        if self.data.task != "none" and TASKS[self.data.task] != learns:
+            yield "data.task", f"has {TASKS[self.data.task]}, and a model of family {family} learns from {learns}"
+        for name in ("train", "dev", "test"):
+            if learns != "pairs" and isinstance(getattr(self.data, name), list):
+                yield f"data.{name}", f"a model of family {family} learns from one file, not from two parallel ones"
