@@ -28,7 +28,7 @@ class Filler(Predictor):
         super().__init__(model, recipe, codecs)
         if model.output is None or self.source.mask is None:
             raise ClearheadError("this encoder gives vectors only: it was not trained to fill in <mask>")
-        self.output, self.mask, self.reach = model.output, self.source.mask, reach(model.encoder)
+        self.output, self.mask, self.reach = model.output, self.source.mask, reach(model.encoder.modules())
 
     def answers(
         self,

@@ -24,7 +24,7 @@ class Labeller(Predictor):
     def __init__(self, model: ClassifierModel, recipe: Recipe, codecs: tuple[Codec, ...]) -> None:
         super().__init__(model, recipe, codecs)
         self.labels = model.spec.labels or [str(number) for number in range(model.spec.classes)]
-        self.reach = reach(model.encoder)
+        self.reach = reach(model.encoder.modules())
 
     def answers(
         self,
