@@ -51,7 +51,8 @@ def _table(checkup: "Checkup") -> dict[str, object]:
     sides = checkup.sides.items()
     return {
         "healthy": checkup.healthy,
-        checkup.name: checkup.sizes,
+        "examples": checkup.name,
+        "sizes": checkup.sizes,
         "tokenizers": {name: side.kind for name, side in sides},
         "vocabulary": {name: side.vocabulary for name, side in sides},
         "characters": {name: side.alphabet for name, side in sides},

@@ -95,9 +95,10 @@ class Engine:
     ) -> "_Writing":
         shortest = [max(spec.min_length, int(spec.min_ratio * len(line))) for line in lines]
         longest = [spec.max_length or int(spec.max_ratio * len(line)) + spec.max_extra for line in lines]
-        room = self._write_reach - (0 if isinstance(self.model, Seq2Seq) else max(map(len, lines)))
+        # a language model's answer stands behind its prompt
+        rooms = [self._write_reach - (0 if isinstance(self.model, Seq2Seq) else len(line)) for line in lines]
         rules = Rules(
-            longest=[max(1, min(length, room)) for length in longest],
+            longest=[max(1, min(length, room)) for length, room in zip(longest, rooms, strict=True)],
             shortest=shortest if any(shortest) else (),
             prefixes=prefixes,
             banned=sorted({*spec.banned, *self._banned}),
