@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clearhead.recipe import Data, Decoding, Spec, Training, kinds, preset_names, preset_text, slots
-from clearhead.recipe.reading import describe_field
+from clearhead.recipe.reading import describe_field, spec_type
 
 ROOT = Path(__file__).parent.parent
 CLAIM = re.compile(r"\bL[0-4]\.\d+\b")
@@ -68,8 +68,7 @@ def _settings(spec: type[Spec], tables: dict[str, type[Spec]]) -> Iterator[str]:
     for name, info in spec.model_fields.items():
         if name == getattr(spec, "tag", None):
             continue
-        inner = info.annotation
-        if isinstance(inner, type) and issubclass(inner, Spec):
+        if (inner := spec_type(info)) is not None:
             if hasattr(inner, "slot"):
                 takes, default = f"a table: {inner.slot}", f"`{info.default.kind}`"
             else:

@@ -9,9 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from clearhead.attention import AxialAttention as AxialAttention
     from clearhead.attention import Cache as Cache
+    from clearhead.attention import GridAttention as GridAttention
     from clearhead.attention import MultiHeadAttention as MultiHeadAttention
     from clearhead.attention import Sight as Sight
+    from clearhead.attention import WindowAttention as WindowAttention
     from clearhead.attention import attend as attend
     from clearhead.attention import causal_mask as causal_mask
     from clearhead.attention import choose as choose
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from clearhead.blocks import Memory as Memory
     from clearhead.blocks import OuterFeedForward as OuterFeedForward
     from clearhead.blocks import Output as Output
+    from clearhead.blocks import Patches as Patches
     from clearhead.blocks import RmsNorm as RmsNorm
     from clearhead.blocks import SingleFeedForward as SingleFeedForward
     from clearhead.blocks import Stack as Stack
@@ -49,6 +53,8 @@ if TYPE_CHECKING:
     from clearhead.models import pick_device as pick_device
     from clearhead.models import save_model as save_model
     from clearhead.positions import BucketBias as BucketBias
+    from clearhead.positions import GridBias as GridBias
+    from clearhead.positions import GridSinusoids as GridSinusoids
     from clearhead.positions import LearnedPosition as LearnedPosition
     from clearhead.positions import NoPosition as NoPosition
     from clearhead.positions import RotaryPosition as RotaryPosition
@@ -73,15 +79,18 @@ __version__ = "0.1.0"
 # The order is that of a book, from the recipe to the whole model.
 _CONTENTS: dict[str, list[str]] = {
     "recipe": ["Recipe", "read_recipe", "recipe_toml", "preset_names", "register"],
-    "attention": ["attend", "weigh", "choose", "causal_mask", "Sight", "Cache", "MultiHeadAttention"],
+    "attention": [
+        *("attend", "weigh", "choose", "causal_mask", "Sight", "Cache", "MultiHeadAttention"),
+        *("GridAttention", "AxialAttention", "WindowAttention"),
+    ],
     "positions": [
         *("NoPosition", "SinusoidalPosition", "sinusoids", "LearnedPosition"),
-        *("BucketBias", "t5_bucket", "RotaryPosition", "positions_of"),
+        *("BucketBias", "t5_bucket", "RotaryPosition", "positions_of", "GridSinusoids", "GridBias"),
     ],
     "blocks": [
         *("LayerNorm", "RmsNorm", "AddNorm"),
         *("StandardFeedForward", "OuterFeedForward", "SingleFeedForward", "GatedFeedForward"),
-        *("Embedding", "Layer", "Stack", "Memory", "Output"),
+        *("Embedding", "Patches", "Layer", "Stack", "Memory", "Output"),
     ],
     "models": [
         *("Seq2Seq", "LanguageModel", "EncoderModel", "ClassifierModel", "build", "count_parameters"),

@@ -6,7 +6,7 @@ import torch
 
 from clearhead.errors import RecipeError
 from clearhead.models import build
-from clearhead.recipe import kinds, read_recipe
+from clearhead.recipe import Recipe, kinds, read_recipe
 
 SIZES = [
     "model.layers=2",
@@ -19,17 +19,25 @@ SIZES = [
 SINGLE = [size for size in SIZES if "feedforward" not in size]
 
 
+def planar(slot: str, kind: str) -> bool:
+    """Whether this kind needs a grid: then it stands in GRID_VARIANTS."""
+    return bool(getattr(kinds(slot)[kind].spec, "planar", False))
+
+
+def accepted(family: str, *overrides: str) -> bool:
+    """Whether a recipe can be read."""
+    try:
+        read_recipe(None, f"model.family={family}", *SIZES, *overrides)
+    except RecipeError:
+        return False
+    return True
+
+
 def attention_overrides(kind: str) -> list[str]:
     """Name this attention in every part that does not refuse it."""
-
-    def accepted(part: str) -> bool:
-        try:
-            read_recipe(None, *SIZES, f"model.{part}.attention.kind={kind}")
-        except RecipeError:
-            return False
-        return True
-
-    parts = [part for part in ("encoder", "decoder", "cross") if accepted(part)]
+    parts = [
+        part for part in ("encoder", "decoder", "cross") if accepted("seq2seq", f"model.{part}.attention.kind={kind}")
+    ]
     assert parts, f"{kind} is refused everywhere"
     return [f"model.{part}.attention.kind={kind}" for part in parts]
 
@@ -52,10 +60,14 @@ VARIANTS: dict[str, list[str]] = {
     "unscaled": ["model.attention.scale=none", "model.attention.bias=false"],
 }
 # a mechanism is tested by being registered
-VARIANTS |= {f"position {kind}": [f"model.position.kind={kind}"] for kind in kinds("position")}
+VARIANTS |= {
+    f"position {kind}": [f"model.position.kind={kind}"] for kind in kinds("position") if not planar("position", kind)
+}
 VARIANTS |= {f"feedforward {kind}": [f"model.feedforward.kind={kind}"] for kind in kinds("feedforward")}
 VARIANTS |= {f"norm {kind}": [f"model.norm.kind={kind}"] for kind in kinds("norm")}
-VARIANTS |= {f"attention {kind}": attention_overrides(kind) for kind in kinds("attention")}
+VARIANTS |= {
+    f"attention {kind}": attention_overrides(kind) for kind in kinds("attention") if not planar("attention", kind)
+}
 for sharing in ("none", "headwise", "key-value", "layerwise"):
     small = [f"attention.{setting}" for setting in ("rank=3", "length=16", f"sharing={sharing}")]
     parts = [f"model.{part}.{setting}" for part in ("encoder", "cross") for setting in small]
@@ -65,6 +77,27 @@ RELATIVE = [f"position {kind}" for kind in ("none", "t5", "alibi", "shaw", "rope
 ABSOLUTE = ["position sinusoidal", "position learned"]
 ORDERED = [name for name in VARIANTS if "informer" in name or "isentangled" in name]
 """Attention that knows the order of its tokens by itself."""
+
+# images of 16 × 8 pixels of two numbers, cut into 8 × 4 patches
+IMAGES = [*("model.patches.height=16", "model.patches.width=8"), *("model.patches.channels=2", "model.patches.size=2")]
+CLASS_TOKEN = ["model.patches.class_token=true", "model.pooling=first"]
+GRID_VARIANTS: dict[str, list[str]] = {
+    "plain": [],
+    "class token": CLASS_TOKEN,
+    "class token, sinusoidal-2d": [*CLASS_TOKEN, "model.position.kind=sinusoidal-2d"],
+    "embedding norm": ["model.embedding.norm=true", "model.norm.place=post"],
+    "statistics over the sequence": [*CLASS_TOKEN, "model.norm.axis=sequence"],
+}
+for _kind in kinds("attention"):
+    for _name, _position in (("", "none"), (" with relative-2d", "relative-2d"), (" with rope", "rope")):
+        _overrides = [f"model.attention.kind={_kind}", f"model.position.kind={_position}"]
+        if accepted("classifier", *IMAGES, *_overrides):
+            GRID_VARIANTS[f"attention {_kind}{_name}"] = _overrides
+GRID_VARIANTS |= {
+    f"{_kind}, hard": [f"model.attention.kind={_kind}", "model.attention.choice=hard"]
+    for _kind in ("grid", "axial", "window")
+}
+GRID_VARIANTS |= {f"position {kind}": [f"model.position.kind={kind}"] for kind in kinds("position")}
 
 
 def make(family: str, variant: str, *more: str) -> Any:
@@ -78,7 +111,17 @@ def make(family: str, variant: str, *more: str) -> Any:
         or override.split(".")[1] in parts
     ]
     sizes = SINGLE if "model.feedforward.kind=single" in overrides else SIZES
-    model = build(read_recipe(None, f"model.family={family}", *sizes, *overrides, *more), seed=5).eval()
+    return _randomised(read_recipe(None, f"model.family={family}", *sizes, *overrides, *more))
+
+
+def make_grid(family: str, variant: str, *more: str) -> Any:
+    """The same for images: a classifier, or an encoder."""
+    overrides = [o for o in GRID_VARIANTS[variant] if family == "classifier" or "pooling" not in o]
+    return _randomised(read_recipe(None, f"model.family={family}", *SIZES, *IMAGES, *overrides, *more))
+
+
+def _randomised(recipe: Recipe) -> Any:
+    model = build(recipe, seed=5).eval()
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -3,6 +3,7 @@
 from clearhead.attention.attend import attend, fused, weigh
 from clearhead.attention.cache import Cache, KeyValues, LayerCache
 from clearhead.attention.choice import choose
+from clearhead.attention.grid import AxialAttention, GridAttention, WindowAttention, from_tiles, to_tiles
 from clearhead.attention.linformer import LengthMap, LinformerAttention
 from clearhead.attention.multihead import MultiHeadAttention, Weights
 from clearhead.attention.score import AdditiveScore, DotScore, MultiplicativeScore, additive, divisor, dot
@@ -10,8 +11,10 @@ from clearhead.attention.sight import Sight, causal_mask
 
 __all__ = [
     "AdditiveScore",
+    "AxialAttention",
     "Cache",
     "DotScore",
+    "GridAttention",
     "KeyValues",
     "LayerCache",
     "LengthMap",
@@ -20,12 +23,15 @@ __all__ = [
     "MultiplicativeScore",
     "Sight",
     "Weights",
+    "WindowAttention",
     "additive",
     "attend",
     "causal_mask",
     "choose",
     "divisor",
     "dot",
+    "from_tiles",
     "fused",
+    "to_tiles",
     "weigh",
 ]

@@ -12,6 +12,7 @@ from clearhead.blocks.feedforward import (
 from clearhead.blocks.layer import Layer
 from clearhead.blocks.norm import LayerNorm, RmsNorm
 from clearhead.blocks.output import Output
+from clearhead.blocks.patches import Patches
 from clearhead.blocks.residual import AddNorm
 from clearhead.blocks.stack import Memory, Stack
 
@@ -26,6 +27,7 @@ __all__ = [
     "Memory",
     "OuterFeedForward",
     "Output",
+    "Patches",
     "RmsNorm",
     "SingleFeedForward",
     "Stack",

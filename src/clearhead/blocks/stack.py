@@ -54,19 +54,22 @@ class Stack(nn.Module):
 
     def forward(
         self,
-        ids: Int[Tensor, "b n"],
+        inputs: Int[Tensor, "b n"] | Float[Tensor, "b height width channels"],
         present: Bool[Tensor, "b n"] | None = None,
         *,
         segments: Int[Tensor, "b n"] | None = None,
         memory: Memory | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """The last layer's vectors. With a cache, ``ids`` are the tokens after those that it has seen."""
-        batch, length = ids.shape
+        """The last layer's vectors of token ids, or of an image.
+
+        With a cache, ``inputs`` are the tokens after those that it has seen.
+        """
+        batch, length = len(inputs), self.embedding.length(inputs)
         all_present, total = present, length
         if cache is not None:
-            all_present, total = cache.with_new(batch, length, present, ids.device), cache.length + length
-        keys = positions_of(total, all_present, ids.device)  # (t,) or (b, t)
+            all_present, total = cache.with_new(batch, length, present, inputs.device), cache.length + length
+        keys = positions_of(total, all_present, inputs.device)  # (t,) or (b, t)
         queries = keys[..., total - length :]
         # in a causal stack padding at the right edge lies in the future of every real token: nothing to hide
         hidden = self.causal and cache is None and keys.dim() == 1
@@ -77,7 +80,7 @@ class Stack(nn.Module):
             queries=queries,
             keys=keys,
         )
-        x: Tensor = self.embedding(ids, queries, total, segments, present)
+        x: Tensor = self.embedding(inputs, queries, total, segments, present)
         if cache is not None:  # only now: a sequence that is too long must not leave a cache half extended
             cache.present, cache.length = all_present, total
         memory_sight = None if memory is None else Sight(present=memory.present)

@@ -14,8 +14,10 @@ def data_settings(
 ) -> tuple[str | None, list[str]]:
     """The recipe or preset that a command names, and overrides for everything else: data first, then the user's.
 
-    Without a recipe, a .txt file whose first line has no tab is lines of text, for a language model.
+    Without a recipe, a task brings its own, and a .txt file whose first line has no tab is for a language model.
     """
+    from clearhead.recipe import TASKS
+
     source, settings = _bare_words([word for word in words if "=" not in word])
     for part, file in files.items():
         if file is not None:
@@ -30,6 +32,8 @@ def data_settings(
     named = files.get("train") or next((Path(word) for word in words if Path(word).is_file()), None)
     if source is None and named is not None and _is_text(named):
         settings.insert(0, "model.family=lm")
+    if source is None:
+        settings = [setting for word in words if word in TASKS for setting in TASKS[word].model] + settings
     return source, [*settings, *(word for word in words if "=" in word)]
 
 

@@ -12,7 +12,7 @@ def show(
     recipe: Annotated[str, typer.Argument(help="A preset, a recipe file (TOML), or a model file (.safetensors).")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Changes to the recipe: section.key=value.")] = None,
     line: Annotated[
-        str, typer.Option(help="The text to run through the model, byte by byte.")
+        str, typer.Option(help="The text to run through the model, byte by byte; for images, pixel by pixel.")
     ] = "Attention is all you need.",
 ) -> None:
     """Build a model, run a line through it, and print every block with its settings and the shape that comes out.

@@ -11,7 +11,7 @@ from clearhead.cli.files import data_settings
 def train(
     what: Annotated[
         list[str] | None,
-        typer.Argument(help="A recipe, a preset, a file, or a task (g2p-en); then section.key=value …"),
+        typer.Argument(help="A recipe, a preset, a file, or a task (g2p-en, digits); then section.key=value …"),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The run folder.")] = Path("runs/latest"),
     train: Annotated[Path | None, typer.Option(help="Training data (.tsv, .txt, .jsonl, also .gz).")] = None,
@@ -48,6 +48,10 @@ def train(
     `label<TAB>text` lines teach a classifier:
 
     clearhead train labels.tsv -o runs/labels model.family=classifier
+
+    With patches the text of a classifier is an image, as numbers between spaces; the task digits has such:
+
+    clearhead train digits -o runs/digits --minutes 2
 
     JSONL files have the fields source and target, or text, or label and text.
     """

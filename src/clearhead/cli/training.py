@@ -97,7 +97,7 @@ def _introduce(run: Prepared, trainer: Trainer, *, resumed: bool) -> None:
         f"{len(run.corpus.dev):,} dev, {len(run.corpus.test):,} test"
     )
     report.say(
-        f"{_vocabularies(run.codecs)}; {parameters:,} parameters, "
+        f"{_vocabularies(run.codecs)}{parameters:,} parameters, "
         f"{copies * 4 * parameters / 2**20:.0f} MiB for weights and optimizer, {kept / 2**20:.0f} MiB for activations"
     )
     report.say(
@@ -107,5 +107,5 @@ def _introduce(run: Prepared, trainer: Trainer, *, resumed: bool) -> None:
 
 
 def _vocabularies(codecs: Codecs) -> str:
-    """Kind and size of each tokenizer."""
-    return " → ".join(f"{codec.kind} {len(codec):,}" for codec in dict.fromkeys(codecs))
+    """Kind and size of each tokenizer, if there are some."""
+    return " → ".join(f"{codec.kind} {len(codec):,}" for codec in dict.fromkeys(codecs)) + "; " * bool(codecs)

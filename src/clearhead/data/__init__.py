@@ -13,21 +13,36 @@ from clearhead.data.arrays import (
 from clearhead.data.batches import (
     Batch,
     LabelBatch,
+    PictureBatch,
     TextBatch,
     gap_batch,
     label_batch,
     make_batch,
     padding_share,
+    picture_batch,
     plan_epoch,
     window_batch,
 )
 from clearhead.data.check import Checkup, Finding, check_corpus
 from clearhead.data.corpus import Corpus, read_corpus
-from clearhead.data.examples import Example, Labelled, Pair, Text
-from clearhead.data.formats import LABELS, PAIRS, TEXTS, BadLine, Format, Skipped, Where, format_of, is_json, shown
+from clearhead.data.examples import Example, Labelled, Pair, Picture, Text
+from clearhead.data.formats import (
+    LABELS,
+    PAIRS,
+    PICTURES,
+    TEXTS,
+    BadLine,
+    Format,
+    Skipped,
+    Where,
+    format_of,
+    is_json,
+    shown,
+)
 from clearhead.data.labels import training_labels, unknown_labels, with_known_labels
 from clearhead.data.lines import decoded, read_lines
 from clearhead.data.masking import Masker
+from clearhead.data.pictures import EncodedPictures, pixels_of, read_pictures, write_pictures
 from clearhead.data.sequences import beginning, pieces, windows
 from clearhead.data.stream import arriving_lines
 from clearhead.data.tokens import (
@@ -51,6 +66,7 @@ __all__ = [
     "MASK",
     "PAD",
     "PAIRS",
+    "PICTURES",
     "SPECIALS",
     "TEXTS",
     "UNK",
@@ -61,6 +77,7 @@ __all__ = [
     "Corpus",
     "Encoded",
     "EncodedPairs",
+    "EncodedPictures",
     "EncodedTexts",
     "EncodedWindows",
     "Example",
@@ -70,6 +87,8 @@ __all__ = [
     "Labelled",
     "Masker",
     "Pair",
+    "Picture",
+    "PictureBatch",
     "Skipped",
     "Text",
     "TextBatch",
@@ -87,11 +106,14 @@ __all__ = [
     "learn_codecs",
     "make_batch",
     "padding_share",
+    "picture_batch",
     "pieces",
+    "pixels_of",
     "plan_epoch",
     "read_corpus",
     "read_encoded",
     "read_lines",
+    "read_pictures",
     "read_texts",
     "shown",
     "suitable_kind",
@@ -101,5 +123,6 @@ __all__ = [
     "windows",
     "with_known_labels",
     "write_encoded",
+    "write_pictures",
     "write_texts",
 ]

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.data.arrays import Encoded, EncodedPairs, EncodedTexts, Side
 from clearhead.data.masking import Masker
+from clearhead.data.pictures import EncodedPictures
 from clearhead.data.tokens import BOS, EOS, PAD
 
 
@@ -60,6 +61,19 @@ class LabelBatch:
     @property
     def tokens(self) -> int:
         """What counts here are the lines."""
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class PictureBatch:
+    """Images and their classes."""
+
+    inputs: Float[Tensor, "b height width channels"]
+    labels: Int[Tensor, "b"]
+
+    @property
+    def tokens(self) -> int:
+        """What counts here are the images."""
         return len(self.labels)
 
 
@@ -135,6 +149,12 @@ def label_batch(texts: EncodedTexts, rows: NDArray[np.int64]) -> LabelBatch:
     """Lines for a classifier."""
     lines = [texts.text.line(int(row)) for row in rows]
     return LabelBatch(_table(lines), torch.from_numpy(np.asarray(texts.labels[rows])))
+
+
+def picture_batch(pictures: EncodedPictures, rows: NDArray[np.int64]) -> PictureBatch:
+    """Images for a classifier."""
+    pixels = np.ascontiguousarray(pictures.pixels[rows])
+    return PictureBatch(torch.from_numpy(pixels), torch.from_numpy(pictures.labels[rows]))
 
 
 def _table(lines: Sequence[NDArray[Any]]) -> Int[Tensor, "b n"]:

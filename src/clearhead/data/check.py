@@ -8,6 +8,7 @@ from typing import Any
 
 from clearhead.data.corpus import Corpus
 from clearhead.data.examples import Labelled, Pair
+from clearhead.data.formats import PICTURES
 from clearhead.data.labels import unknown_labels
 from clearhead.data.tokens import UNK, Codec, learn_codec, learn_codecs
 
@@ -87,8 +88,8 @@ def check_corpus(corpus: Corpus[Any]) -> Checkup:
             for side, codec in codecs.items()
         },
         labels=Counter(example.label for example in train if isinstance(example, Labelled)),
-        unknown={part: _unknown(codecs, examples) for part, examples in held_out.items() if examples},
-        lost={part: _lost(codecs, examples) for part, examples in held_out.items() if examples},
+        unknown={part: _unknown(codecs, examples) for part, examples in held_out.items() if examples and codecs},
+        lost={part: _lost(codecs, examples) for part, examples in held_out.items() if examples and codecs},
         findings=[
             bad,
             *_leaks(corpus, train, held_out),
@@ -103,6 +104,8 @@ def _codecs(corpus: Corpus[Any], train: Sequence[Any]) -> dict[str, Codec]:
     if corpus.format.parallel:
         source, target = learn_codecs(_texts(train, "source"), _texts(train, "target"), corpus.spec)
         return {"source": source, "target": target}
+    if corpus.format is PICTURES:
+        return {}
     return {"text": learn_codec(_texts(train, "text"), corpus.spec.text)}
 
 
@@ -162,7 +165,7 @@ def _oddities(corpus: Corpus[Any], train: Sequence[Any], ids: Sequence[Sequence[
         if columns in seen:
             twice.add(shown)
         seen.add(columns)
-        if max(sizes) > most:
+        if max(sizes, default=0) > most:
             long.add(shown)
         if isinstance(example, Pair):
             if example.source == example.target:

@@ -11,7 +11,7 @@ from clearhead.data.examples import Example
 from clearhead.data.formats import Format, Skipped
 from clearhead.data.tasks import task_examples
 from clearhead.errors import DataError
-from clearhead.recipe import Data
+from clearhead.recipe import TASKS, Data
 
 LARGEST_SHARE, MOST_EXAMPLES = 0.05, 2000
 """What is set aside for dev, and for test, if the recipe does not say."""
@@ -84,10 +84,11 @@ def _all_examples(spec: Data, format: Format[E], skipped: Skipped) -> Iterator[E
 def _shares(spec: Data, total: int) -> tuple[float, float]:
     """Which part of the training file goes to dev and to test."""
     usual = min(LARGEST_SHARE, MOST_EXAMPLES / total) if total else 0.0
-    dev = 0.0 if spec.dev is not None else usual if spec.dev_share is None else spec.dev_share
+    usual_dev, usual_test = (spec.task != "none" and TASKS[spec.task].shares) or (usual, usual)
+    dev = 0.0 if spec.dev is not None else usual_dev if spec.dev_share is None else spec.dev_share
     # whoever brings a dev file and no test file keeps the test elsewhere
     brought = spec.test is not None or (spec.dev is not None and spec.test_share is None)
-    return dev, 0.0 if brought else usual if spec.test_share is None else spec.test_share
+    return dev, 0.0 if brought else usual_test if spec.test_share is None else spec.test_share
 
 
 def _part(key: str, dev: float, test: float) -> str:

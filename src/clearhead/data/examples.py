@@ -55,3 +55,13 @@ class Labelled:
     def key(self) -> str:
         """The text, whatever its label."""
         return self.text
+
+
+@dataclass(frozen=True)
+class Picture(Labelled):
+    """An image, as numbers between spaces, row by row, and the class that it belongs to."""
+
+    @property
+    def pixels(self) -> str:
+        """The numbers."""
+        return self.text

@@ -8,9 +8,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from clearhead.data.examples import Labelled, Pair, Text
+from clearhead.data.examples import Labelled, Pair, Picture, Text
 from clearhead.data.lines import read_lines
-from clearhead.errors import DataError
+from clearhead.errors import ClearheadError, DataError
 from clearhead.recipe import ModelSpec
 
 Where = str | Sequence[str]
@@ -170,10 +170,19 @@ def _parallel(source: str, target: str) -> Iterator[tuple[str, int, Sequence[str
 PAIRS = Format("pairs", ("source", "target"), Pair, "source", parallel=True)
 TEXTS = Format("lines of text", ("text",), Text, "text")
 LABELS = Format("labelled texts", ("label", "text"), Labelled, "text")
-FORMATS: dict[str, Format[Any]] = {"pairs": PAIRS, "texts": TEXTS, "gaps": TEXTS, "labels": LABELS}
-"""By what a family learns from."""
+PICTURES = Format("labelled pictures", ("label", "pixels"), Picture, "pixels")
+_FORMATS: dict[str, Format[Any]] = {
+    "pairs": PAIRS,
+    "texts": TEXTS,
+    "gaps": TEXTS,
+    "labels": LABELS,
+    "pictures": PICTURES,
+}
+"""By what a family learns from (``ModelSpec.learns``)."""
 
 
 def format_of(spec: ModelSpec) -> Format[Any]:
     """The format of the examples that a model learns from, and is scored on."""
-    return FORMATS[spec.learns]
+    if spec.learns not in _FORMATS:
+        raise ClearheadError(f"a model of family {spec.family} learns from {spec.learns}, which no file can hold yet")
+    return _FORMATS[spec.learns]

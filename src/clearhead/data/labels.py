@@ -3,14 +3,17 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from clearhead.data.corpus import Corpus
 from clearhead.data.examples import Labelled
 from clearhead.data.formats import BadLine, Skipped, shown
 from clearhead.errors import DataError
 
+L = TypeVar("L", bound=Labelled)
 
-def training_labels(corpus: Corpus[Labelled]) -> Counter[str]:
+
+def training_labels(corpus: Corpus[L]) -> Counter[str]:
     """How often each label occurs in the training data; one label alone teaches nothing."""
     counts = Counter(example.label for example in corpus.train())
     if len(counts) < 2:
@@ -21,12 +24,12 @@ def training_labels(corpus: Corpus[Labelled]) -> Counter[str]:
     return counts
 
 
-def with_known_labels(corpus: Corpus[Labelled], labels: Collection[str]) -> Corpus[Labelled]:
+def with_known_labels(corpus: Corpus[L], labels: Collection[str]) -> Corpus[L]:
     """The corpus without labels in dev and test that training does not know: refused, or left out and counted."""
     skipped = Skipped()
     skipped.add_all(corpus.skipped)
     unknown = Skipped()
-    parts: dict[str, list[Labelled]] = {}
+    parts: dict[str, list[L]] = {}
     for part, given in (("dev", corpus.dev), ("test", corpus.test)):
         file = shown(getattr(corpus.spec, part) or corpus.spec.train or "")
         for bad in unknown_labels(given, labels, file):

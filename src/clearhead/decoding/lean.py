@@ -150,9 +150,10 @@ def _feedforward(module: nn.Module) -> Map:
 
 def _embed(embedding: Embedding) -> Callable[[Tensor, Tensor, int], Tensor]:
     """(ids (r,), position (1,), length with it) ↦ vectors (r, d)."""
-    if embedding.norm is not None or embedding.segments is not None:
+    tokens = embedding.tokens
+    if embedding.norm is not None or embedding.segments is not None or not isinstance(tokens, nn.Embedding):
         return lambda ids, position, end: embedding(ids[:, None], position, end)[:, 0]
-    table, scale, place = embedding.tokens.weight.detach(), embedding.scale, embedding.position
+    table, scale, place = tokens.weight.detach(), embedding.scale, embedding.position
 
     def embed(ids: Tensor, position: Tensor, end: int) -> Tensor:
         x = torch.embedding(table, ids)

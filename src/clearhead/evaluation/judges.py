@@ -101,6 +101,9 @@ class TokenJudge(Judge):
 class LabelJudge(Judge):
     """Labels against the right ones."""
 
+    def __init__(self, counted: str) -> None:
+        self.counted = counted
+
     def scores(
         self, predictor: Labeller, examples: Sequence[Labelled], bootstrap: int, names: Collection[str]
     ) -> Scores:
@@ -110,7 +113,7 @@ class LabelJudge(Judge):
         truth, guess = np.array(predictor.numbers(examples)), log_p.argmax(1)
         right = truth == guess
         return Scores(
-            {"texts": len(examples), "classes": len(predictor.labels)},
+            {self.counted: len(examples), "classes": len(predictor.labels)},
             {
                 "accuracy": with_interval(lambda rows: 100 * float(right[rows].mean()), len(truth), bootstrap),
                 "macro_f1": with_interval(lambda rows: macro_f1(truth[rows], guess[rows]), len(truth), bootstrap),
@@ -127,11 +130,21 @@ class LabelJudge(Judge):
         return [example.text for example in examples], [[example.label] for example in examples]
 
 
+class PictureJudge(LabelJudge):
+    """The same for images, which are no texts to show."""
+
+    def questions(self, examples: Sequence[Labelled]) -> tuple[list[str], list[list[str]]]:
+        """None."""
+        del examples
+        return [], []
+
+
 _JUDGES: dict[str, Judge] = {
     "pairs": PairJudge(),
     "texts": TokenJudge("tokens"),
     "gaps": TokenJudge("hidden_tokens"),
-    "labels": LabelJudge(),
+    "labels": LabelJudge("texts"),
+    "pictures": PictureJudge("pictures"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Encoders: a vector for every token, one for the sequence, a class, or what hidden tokens are.
+"""Encoders of texts or images: a vector for every token, one for the whole, a class, or what hidden tokens are.
 
 Shapes: b batch, n tokens, d features, c classes.
 """
@@ -8,14 +8,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from clearhead.blocks import Dropout, Output, Stack
-from clearhead.models.assemble import make_stack
+from clearhead.models.assemble import make_patches, make_stack
 from clearhead.models.base import Model
 from clearhead.recipe import Classifier as ClassifierSpec
 from clearhead.recipe import Encoder as EncoderSpec
 
+Pixels = Float[Tensor, "b height width channels"]
+
 
 class EncoderModel(Model):
-    """Reads a sequence; with a pooler it also sums it up: tanh(W x₀ + b) of the first token (BERT)."""
+    """Reads a sequence, or an image; with a pooler it also sums it up: tanh(W x₀ + b) of the first token (BERT)."""
 
     spec: EncoderSpec
 
@@ -24,24 +26,33 @@ class EncoderModel(Model):
         self.spec, self.encoder = spec, encoder
         width = spec.encoder.width
         self.pooler = nn.Linear(width, width) if spec.pooler else None
-        # fills in hidden tokens: the map back to tokens is the embedding itself
-        self.output = Output(encoder.embedding.tokens.weight, bias=True) if spec.head == "tokens" else None
+        self.output: Output | None = None
+        """Fills in hidden tokens: the map back to tokens is the embedding itself."""
+        if spec.head == "tokens":
+            tokens = encoder.embedding.tokens
+            assert isinstance(tokens, nn.Embedding)  # the recipe refuses a head over patches
+            self.output = Output(tokens.weight, bias=True)
 
     @classmethod
     def from_spec(cls, spec: EncoderSpec) -> "EncoderModel":
         """Build from a recipe."""
-        tokens = nn.Embedding(spec.vocabulary.source, spec.encoder.width)
+        width, patches = spec.encoder.width, spec.patches
+        tokens = nn.Embedding(spec.vocabulary.source, width) if patches is None else make_patches(patches, width)
         return cls(spec, encoder=make_stack(spec.encoder, tokens=tokens, embedding=spec.embedding, causal=False))
+
+    def present(self, ids: Int[Tensor, "b n"] | Pixels) -> Bool[Tensor, "b n"] | None:
+        """True where a token is no padding; None if nothing is padding, as in an image."""
+        return super().present(ids) if self.spec.patches is None else None
 
     def states(
         self,
-        ids: Int[Tensor, "b n"],
+        inputs: Int[Tensor, "b n"] | Pixels,
         present: Bool[Tensor, "b n"] | None = None,
         segments: Int[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n d"]:
         """A vector for every token."""
-        present = self.present(ids) if present is None else present
-        states: Tensor = self.encoder(ids, present, segments=segments)
+        present = self.present(inputs) if present is None else present
+        states: Tensor = self.encoder(inputs, present, segments=segments)
         return states
 
     def pool(self, states: Float[Tensor, "b n d"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b d"]:
@@ -52,12 +63,12 @@ class EncoderModel(Model):
 
     def forward(
         self,
-        ids: Int[Tensor, "b n"],
+        inputs: Int[Tensor, "b n"] | Pixels,
         present: Bool[Tensor, "b n"] | None = None,
         segments: Int[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n d"]:
         """A vector for every token."""
-        return self.states(ids, present, segments)
+        return self.states(inputs, present, segments)
 
 
 class ClassifierModel(EncoderModel):
@@ -72,13 +83,13 @@ class ClassifierModel(EncoderModel):
 
     def forward(
         self,
-        ids: Int[Tensor, "b n"],
+        inputs: Int[Tensor, "b n"] | Pixels,
         present: Bool[Tensor, "b n"] | None = None,
         segments: Int[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b c"]:
         """A logit for every class."""
-        present = self.present(ids) if present is None else present
-        states = self.states(ids, present, segments)
+        present = self.present(inputs) if present is None else present
+        states = self.states(inputs, present, segments)
         if self.spec.pooling == "first":
             pooled = self.pool(states, present)
         elif present is None:

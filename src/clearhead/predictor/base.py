@@ -40,7 +40,8 @@ class Predictor(ABC):
 
     def __init__(self, model: Model, recipe: Recipe, codecs: tuple[Codec, ...]) -> None:
         self.model, self.recipe = model, recipe
-        self.source, self.target = codecs
+        if codecs:  # images have none
+            self.source, self.target = codecs
 
     def __call__(self, text: str, **settings: Any) -> str:
         """The answer to one text."""

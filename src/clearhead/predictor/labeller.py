@@ -1,4 +1,4 @@
-"""Text in, label out: classifiers.
+"""Text or image in, label out: classifiers.
 
 Shapes: b lines, n tokens, c classes.
 """
@@ -7,12 +7,14 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from clearhead.data import BadLine, Codec, Labelled, beginning, unknown_labels
+import torch
+
+from clearhead.data import BadLine, Codec, Labelled, beginning, pixels_of, unknown_labels
 from clearhead.errors import DataError
 from clearhead.models import ClassifierModel
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import AUTO_TOKENS, reach
-from clearhead.predictor.forced import Forced, batches, device_of, evaluating, padded
+from clearhead.predictor.forced import Forced, batches, device_of, evaluating, padded, spans
 from clearhead.recipe import Decoding, Recipe
 
 
@@ -89,3 +91,23 @@ class Labeller(Predictor):
                 for index, row in zip(batch, logits.double().log_softmax(-1).tolist(), strict=True):
                     found[index] = row
         return found, [len(line) > longest for line in lines]
+
+
+class PictureLabeller(Labeller):
+    """Answers with the most probable label of an image, which is given as numbers between spaces, row by row."""
+
+    def log_probabilities(
+        self, texts: Sequence[str], spec: Decoding | None = None
+    ) -> tuple[list[list[float]], list[bool]]:
+        """log p of every class for each image; none is cut."""
+        spec = spec or self.recipe.decoding
+        patches = self.model.spec.patches
+        assert patches is not None
+        pixels = [torch.from_numpy(pixels_of(text, patches)) for text in texts]
+        budget = AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
+        found: list[list[float]] = []
+        with evaluating(self.model):
+            for rows in spans([patches.tokens] * len(pixels), budget):
+                logits = self.model(torch.stack([pixels[row] for row in rows]).to(device_of(self.model)))
+                found += logits.double().log_softmax(-1).tolist()
+        return found, [False] * len(texts)

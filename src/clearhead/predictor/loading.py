@@ -8,11 +8,17 @@ from clearhead.errors import ClearheadError
 from clearhead.models import Model, load_model
 from clearhead.predictor.base import Predictor
 from clearhead.predictor.filler import Filler
-from clearhead.predictor.labeller import Labeller
+from clearhead.predictor.labeller import Labeller, PictureLabeller
 from clearhead.predictor.writer import TextWriter
 from clearhead.recipe import Recipe
 
-_PREDICTORS: dict[str, Any] = {"pairs": TextWriter, "texts": TextWriter, "gaps": Filler, "labels": Labeller}
+_PREDICTORS: dict[str, Any] = {
+    "pairs": TextWriter,
+    "texts": TextWriter,
+    "gaps": Filler,
+    "labels": Labeller,
+    "pictures": PictureLabeller,
+}
 """By what a family learns from (``ModelSpec.learns``)."""
 
 
@@ -28,4 +34,5 @@ def load(path: str | Path) -> Predictor:
     """A model file, or the best model of a run folder, ready to answer."""
     path = Path(path)
     saved = load_model(path / "best.safetensors" if path.is_dir() else path)
-    return predictor_of(saved.model, saved.recipe, codecs_of(saved.tokenizers))
+    codecs = () if saved.model.spec.learns == "pictures" else codecs_of(saved.tokenizers)
+    return predictor_of(saved.model, saved.recipe, codecs)

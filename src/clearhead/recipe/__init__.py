@@ -6,6 +6,7 @@
 from clearhead.recipe.attention import AttentionSpec, Linformer, MultiHead, Place
 from clearhead.recipe.data import TASKS, Data, Tokenizer
 from clearhead.recipe.feedforward import FeedForwardSpec, Gated, Outer, Single, Standard
+from clearhead.recipe.grid import Axial, Grid, Patches, Relative2d, Sinusoidal2d, Window
 from clearhead.recipe.model import (
     Classifier,
     Cross,
@@ -35,6 +36,7 @@ __all__ = [
     "TASKS",
     "Alibi",
     "AttentionSpec",
+    "Axial",
     "Classifier",
     "Cross",
     "Data",
@@ -44,6 +46,7 @@ __all__ = [
     "Encoder",
     "FeedForwardSpec",
     "Gated",
+    "Grid",
     "Init",
     "Kind",
     "Kinded",
@@ -58,9 +61,11 @@ __all__ = [
     "NormSpec",
     "Optimizer",
     "Outer",
+    "Patches",
     "Place",
     "PositionSpec",
     "Recipe",
+    "Relative2d",
     "RmsNorm",
     "Rotary",
     "Schedule",
@@ -68,6 +73,7 @@ __all__ = [
     "Shaw",
     "Single",
     "Sinusoidal",
+    "Sinusoidal2d",
     "Spec",
     "Stack",
     "Standard",
@@ -75,6 +81,7 @@ __all__ = [
     "Tokenizer",
     "Training",
     "Vocabulary",
+    "Window",
     "dropout_rate",
     "kinds",
     "module_of",

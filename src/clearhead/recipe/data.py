@@ -1,7 +1,7 @@
 """What a recipe's ``[data]`` can say: where examples come from, and how text becomes tokens."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -11,8 +11,30 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 File = str | Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
-TASKS = {"g2p-en": "pairs"}
-"""The built-in tasks, and what they have to learn from."""
+class Task(NamedTuple):
+    """A built-in task."""
+
+    learns: str
+    """What it has to learn from."""
+    model: tuple[str, ...] = ()
+    """What a model for it is like, unless a recipe says so."""
+    shares: tuple[float, float] | None = None
+    """What goes to dev and to test, unless the recipe says so."""
+
+
+TASKS = {
+    "g2p-en": Task("pairs"),
+    "digits": Task(
+        "pictures",
+        (
+            "model.family=classifier",
+            "model.patches={height=8, width=8, channels=1, size=2}",
+            "model.attention.kind=grid",
+            "model.position.kind=sinusoidal-2d",
+        ),
+        (0.1, 0.2),
+    ),
+}
 
 
 class Tokenizer(Spec):
@@ -27,13 +49,14 @@ class Tokenizer(Spec):
 class Data(Spec):
     """What to learn from: pairs, lines of text (lm, encoder), or labelled texts (classifier)."""
 
-    task: Literal["none", "g2p-en"] = "none"
-    """A built-in task instead of files: g2p-en is English spelling → pronunciation."""
+    task: Literal["none", "g2p-en", "digits"] = "none"
+    """A built-in task instead of files: g2p-en is English spelling → pronunciation, digits are 8 × 8 pictures."""
     stress: bool = False
     """For g2p-en: keep the stress marks of vowels."""
     train: File | None = None
     """A file (.tsv, .txt or .jsonl, also .gz) of pairs `source<TAB>target`, of lines of text (lm, encoder) or of
-    `label<TAB>text` (classifier); pairs may also be two parallel files [source, target]."""
+    `label<TAB>text` (classifier; with patches the text is an image, as numbers between spaces); pairs may also be two
+    parallel files [source, target]."""
     dev: File | None = None
     """The same, to choose the best model by; without it a part of the training data."""
     test: File | None = None

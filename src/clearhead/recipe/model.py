@@ -12,8 +12,9 @@ from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny
 from clearhead.recipe.attention import AttentionSpec, Count, MultiHead, Place
 from clearhead.recipe.data import TASKS, Data
 from clearhead.recipe.feedforward import FeedForwardSpec, Standard
+from clearhead.recipe.grid import Patches
 from clearhead.recipe.norm import LayerNorm, NormSpec
-from clearhead.recipe.position import PositionSpec, Sinusoidal
+from clearhead.recipe.position import Learned, PositionSpec, Sinusoidal
 from clearhead.recipe.registry import Kinded, Spec, register
 from clearhead.recipe.training import METRICS, Decoding, Training
 
@@ -78,7 +79,8 @@ class Embedding(Spec):
     """From token ids to vectors, and back."""
 
     scale: Literal["sqrt", "none"] = "sqrt"
-    """Multiply token embeddings by √d before positions are added (the paper, Marian), or not (BERT, GPT-2)."""
+    """Multiply token embeddings by √d before positions are added (the paper, Marian), or not (BERT, GPT-2); patches
+    are never scaled."""
     norm: bool = False
     """Normalise the sum of the embeddings (BERT, BART)."""
     segments: Annotated[int, Field(ge=0, le=1000)] = 0
@@ -159,7 +161,7 @@ class ModelSpec(Kinded):
 
     @property
     def learns(self) -> str:
-        """What the family learns from: pairs, texts, gaps in texts, labels of texts."""
+        """What the family learns from: pairs, texts, gaps in texts, labels of texts, pictures with labels."""
         return "pairs"
 
     def refusals(self) -> Iterator[tuple[str, str]]:
@@ -167,10 +169,20 @@ class ModelSpec(Kinded):
         yield from self.vocabulary.refusals(self.sides)
 
 
-def _stack_refusals(part: Literal["encoder", "decoder"], stack: Stack) -> Iterator[tuple[str, str]]:
+def _stack_refusals(
+    part: Literal["encoder", "decoder"], stack: Stack, patches: Patches | None = None
+) -> Iterator[tuple[str, str]]:
     causal = part == "decoder"
     inside = stack.position if stack.position.enters == "attention" else None
-    place = Place(part=part, width=stack.width, memory_width=stack.width, causal=causal, position=inside)
+    place = Place(
+        part=part,
+        width=stack.width,
+        memory_width=stack.width,
+        causal=causal,
+        position=inside,
+        grid=None if patches is None else patches.grid,
+        class_token=patches is not None and patches.class_token,
+    )
     for setting, reason in stack.attention.refusals(place):
         yield f"{part}.attention.{setting}", reason
     if causal and stack.norm.mixes_positions:
@@ -180,6 +192,22 @@ def _stack_refusals(part: Literal["encoder", "decoder"], stack: Stack) -> Iterat
         )
     for setting, reason in stack.position.refusals(width=stack.width, causal=causal):
         yield f"{part}.{setting[2:] if setting.startswith('..') else f'position.{setting}'}", reason
+    for setting, reason in _grid_refusals(stack.position, patches):
+        yield f"{part}.position.{setting}", reason
+
+
+def _grid_refusals(position: PositionSpec, patches: Patches | None) -> Iterator[tuple[str, str]]:
+    """Positions that need a grid, and tables that do not hold one."""
+    if position.planar and patches is None:
+        yield "kind", f"{position.kind} positions need a grid: give [model.patches] to an encoder or a classifier"
+    elif position.planar and position.enters == "attention" and patches is not None and patches.class_token:
+        yield (
+            "kind",
+            f"a class token has no place in the grid, so {position.kind} knows no distance to it: "
+            "use learned or sinusoidal-2d, or no class token",
+        )
+    if isinstance(position, Learned) and patches is not None and position.size < patches.tokens:
+        yield "size", f"an image becomes {patches.tokens} tokens, the table holds {position.size} positions"
 
 
 def _no_segments(embedding: Embedding) -> Iterator[tuple[str, str]]:
@@ -269,19 +297,33 @@ class Encoder(ModelSpec):
     """tanh(W x₀ + b) of the first token (BERT)."""
     head: Literal["none", "tokens"] = "none"
     """`tokens`: logits xEᵀ + b over the vocabulary, E the token embedding: fills in hidden tokens; training sets it."""
+    patches: Patches | None = None
+    """Read images instead of token ids; without this table, text."""
 
     @property
     def learns(self) -> str:
-        """Hidden tokens of texts."""
-        return "gaps"
+        """Hidden tokens of texts; nobody hides patches of images yet."""
+        return "gaps" if self.patches is None else "images"
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """One stack that sees everything, and no output matrix to tie."""
         yield from super().refusals()
-        yield from _stack_refusals("encoder", self.encoder)
+        yield from _stack_refusals("encoder", self.encoder, self.patches)
+        if self.patches is not None:
+            yield from self._patch_refusals(self.patches)
         for setting, allowed in (("tie", ("auto", "none")), ("output_bias", (False,)), ("output_scale", ("none",))):
             if getattr(self.embedding, setting) not in allowed:
                 yield f"embedding.{setting}", "an encoder has no output matrix of its own: model.head makes one"
+
+    def _patch_refusals(self, patches: Patches) -> Iterator[tuple[str, str]]:
+        for setting, reason in patches.refusals():
+            yield f"patches.{setting}", reason
+        if self.embedding.segments:
+            yield "embedding.segments", "patches belong to no segment"
+        if self.head != "none":
+            yield "head", "an image has no tokens to fill in"
+        if self.pooler and not patches.class_token:
+            yield "pooler", "the first patch is only a corner of the image: give patches.class_token"
 
 
 class Classifier(Encoder):
@@ -299,8 +341,8 @@ class Classifier(Encoder):
 
     @property
     def learns(self) -> str:
-        """The classes of texts."""
-        return "labels"
+        """The classes of texts, or of pictures."""
+        return "labels" if self.patches is None else "pictures"
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """What an encoder refuses, names that do not fit, and a pooler that nobody would look at."""
@@ -311,6 +353,15 @@ class Classifier(Encoder):
             yield "head", "a classifier has a head of its own, and fills in no tokens"
         if self.pooler and self.pooling != "first":
             yield "pooler", "the pooler sums up the first token: it needs pooling = first"
+        norm = self.encoder.norm
+        if self.pooling == "mean" and norm.mixes_positions and (norm.place == "post" or norm.has_final):
+            yield "pooling", "statistics over the sequence make the mean of all tokens 0: use pooling = first"
+        if self.patches is None:
+            return
+        if self.pooling == "first" and not self.patches.class_token:
+            yield "pooling", "the first patch is only a corner of the image: give patches.class_token, or use mean"
+        if self.pooling == "mean" and self.patches.class_token:
+            yield "pooling", "the class token is there for the head to look at: use pooling = first"
 
 
 register(Seq2Seq, module="clearhead.models.seq2seq:Seq2Seq")
@@ -339,8 +390,8 @@ class Recipe(Spec):
         learns, family = self.model.learns, self.model.family
         if self.training.metric not in ("auto", *METRICS.get(learns, ())):
             yield "training.metric", f"a model of family {family} is judged by {', '.join(METRICS.get(learns, ()))}"
-        if self.data.task != "none" and TASKS[self.data.task] != learns:
-            yield "data.task", f"has {TASKS[self.data.task]}, and a model of family {family} learns from {learns}"
+        if self.data.task != "none" and (has := TASKS[self.data.task].learns) != learns:
+            yield "data.task", f"has {has}, and this model, of family {family}, learns from {learns}"
         for name in ("train", "dev", "test"):
             if learns != "pairs" and isinstance(getattr(self.data, name), list):
                 yield f"data.{name}", f"a model of family {family} learns from one file, not from two parallel ones"

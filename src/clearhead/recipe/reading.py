@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -103,7 +103,7 @@ def _family(levels: Sequence[Settings]) -> type[ModelSpec]:
 
 def _spread(settings: Settings, family: type[ModelSpec]) -> Settings:
     """Write shared settings of ``[model]`` into every part of the family; what a part says itself wins."""
-    parts = {name: spec for name in family.model_fields if (spec := _spec_type(family.model_fields[name]))}
+    parts = {name: spec for name in family.model_fields if (spec := spec_type(family.model_fields[name]))}
     parts = {name: spec for name, spec in parts.items() if "attention" in spec.model_fields}
     result: Settings = {}
     own: Settings = {}
@@ -189,7 +189,7 @@ class _Reader:
             field = spec.model_fields.get(name)
             if field is None:
                 self._unknown(spec, (*path, name))
-            elif (inner := _spec_type(field)) is None:
+            elif (inner := spec_type(field)) is None:
                 values[name] = node.value if isinstance(node, Given) else _plain(node)
                 self._known.add(_written(node))
             elif isinstance(node, Given):
@@ -208,7 +208,7 @@ class _Reader:
 
     def _kind(self, field: FieldInfo, table: Tree, path: Key) -> type[Spec] | None:
         """The spec that a table asks for: the field's own, or the kind that the table names."""
-        base = _spec_type(field)
+        base = spec_type(field)
         if base is None or not issubclass(base, Kinded):
             return base
         if base.tag not in table:
@@ -263,10 +263,12 @@ class _Reader:
         return [p for p in dict.fromkeys(ordered) if p not in self._unknown_to_a_part or p.key not in self._known]
 
 
-def _spec_type(field: FieldInfo) -> type[Spec] | None:
-    """The spec that a field takes, or None for a plain value."""
-    annotation = field.annotation
-    return annotation if isinstance(annotation, type) and issubclass(annotation, Spec) else None
+def spec_type(field: FieldInfo) -> type[Spec] | None:
+    """The spec that a field takes, perhaps as a table that may be left out, or None for a plain value."""
+    for annotation in (field.annotation, *get_args(field.annotation)):
+        if isinstance(annotation, type) and issubclass(annotation, Spec):
+            return annotation
+    return None
 
 
 def _needs_table(spec: type[Spec], node: Given) -> str:

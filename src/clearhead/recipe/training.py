@@ -62,6 +62,7 @@ METRICS = {
     "texts": ("perplexity", "token_accuracy", "loss"),
     "gaps": ("perplexity", "token_accuracy", "loss"),
     "labels": ("accuracy", "macro_f1", "loss"),
+    "pictures": ("accuracy", "macro_f1", "loss"),
 }
 """What the best model can be chosen by, for what it learns from; the first one is the usual one."""
 RISING = ("bleu", "chrf", "token_accuracy", "accuracy", "macro_f1")

@@ -69,11 +69,13 @@ def reopen(folder: Path) -> Prepared:
     corpus = read_corpus(recipe.data, format_of(recipe.model))
     if corpus.fingerprint() != kept["fingerprint"]:
         raise DataError(f"the data have changed since {folder} was started: start a new run, or restore the files")
-    codecs = codecs_of(kept["tokenizers"])
+    codecs: Codecs = codecs_of(kept["tokenizers"]) if kept["tokenizers"] else ()
     return Prepared(folder, recipe, objective.admitted(corpus), codecs, objective.open(folder / "data"), objective)
 
 
 def _tokenizers(codecs: Codecs) -> dict[str, str]:
+    if not codecs:
+        return {}
     source, target = codecs
     if source is target:
         return {"shared": source.to_json()}

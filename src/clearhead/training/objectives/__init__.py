@@ -8,6 +8,7 @@ from clearhead.training.objectives.base import Codecs, Objective
 from clearhead.training.objectives.gaps import Gaps
 from clearhead.training.objectives.labels import Labels
 from clearhead.training.objectives.pairs import Pairs, batch_loss
+from clearhead.training.objectives.pictures import Pictures
 from clearhead.training.objectives.texts import Texts
 
 _OBJECTIVES: dict[str, type[Objective[Any, Any, Any]]] = {
@@ -15,6 +16,7 @@ _OBJECTIVES: dict[str, type[Objective[Any, Any, Any]]] = {
     "texts": Texts,
     "gaps": Gaps,
     "labels": Labels,
+    "pictures": Pictures,
 }
 """By what a family learns from (``ModelSpec.learns``)."""
 
