@@ -18,10 +18,10 @@ from pathlib import Path
 
 import torch
 
-from clearhead.data import read_corpus
+from clearhead.data import PAIRS, read_corpus
 from clearhead.evaluation import group
 from clearhead.models import Seq2Seq
-from clearhead.predictor import Answer, Predictor, forced, load
+from clearhead.predictor import Answer, Predictor, TextWriter, forced, load
 from clearhead.recipe import read_recipe
 
 ROOT = Path(__file__).parent.parent
@@ -48,7 +48,7 @@ def trained(folder: Path) -> Predictor:
 
 def batches_do_not_matter(predictor: Predictor, settings: dict[str, int | bool]) -> str:
     """Contract 1 on real words."""
-    corpus = read_corpus(read_recipe(None, "data.task=g2p-en").data)
+    corpus = read_corpus(read_recipe(None, "data.task=g2p-en").data, PAIRS)
     words = group([*corpus.test, *corpus.dev])[0][:WORDS]
     longest = max(len(word) for word in words) + 1
     runs = {"alone": 1, "7": 7 * longest, "64": 64 * longest}
@@ -78,6 +78,7 @@ def _gap(predictor: Predictor, word: str, mine: list[int], other: list[int]) -> 
     """How far apart the probabilities are of the first two tokens that differ, after the same beginning."""
     same = next((i for i, pair in enumerate(zip(mine, other, strict=False)) if pair[0] != pair[1]), None)
     same = min(len(mine), len(other)) if same is None else same
+    assert isinstance(predictor, TextWriter)
     eos, model = predictor.engine.eos, predictor.model
     assert isinstance(model, Seq2Seq)
     source = [*predictor.source.encode([word])[0], eos]

@@ -69,7 +69,10 @@ if TYPE_CHECKING:
     from clearhead.positions import sinusoids as sinusoids
     from clearhead.positions import t5_bucket as t5_bucket
     from clearhead.predictor import Answer as Answer
+    from clearhead.predictor import Filler as Filler
+    from clearhead.predictor import Labeller as Labeller
     from clearhead.predictor import Predictor as Predictor
+    from clearhead.predictor import TextWriter as TextWriter
     from clearhead.predictor import load as load
     from clearhead.recipe import Recipe as Recipe
     from clearhead.recipe import preset_names as preset_names
@@ -102,7 +105,7 @@ _CONTENTS: dict[str, list[str]] = {
         *("SavedModel", "save_model", "load_model", "pick_device"),
     ],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
-    "predictor": ["load", "Predictor", "Answer"],
+    "predictor": ["load", "Predictor", "TextWriter", "Labeller", "Filler", "Answer"],
     "interop": ["load_huggingface"],
     "errors": ["ClearheadError", "RecipeError"],
 }
