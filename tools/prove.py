@@ -97,7 +97,7 @@ def language_model_beside_kneser_ney(minutes: float = 5.0) -> str:
         f"{name}: {found['clearhead'][name]:.2f}, Kneser–Ney {found['kneser-ney'][name]:.2f}"
         for name in ("dev", "test")
     ]
-    if found["clearhead"]["test"] >= found["kneser-ney"]["test"]:
+    if ours["test"] >= grams["test"]:
         sys.exit("; ".join(notes))
     return f"{minutes:g} minutes; perplexity on " + ", on ".join(notes)
 
