@@ -5,8 +5,8 @@
 
 One layer's attention of one sequence, d = 256, 4 heads, forward and with its backward pass. Those that are compared
 take turns, and medians count: disentangled attention beside transformers' DeBERTa (both with k = 512), Linformer
-(k = 128) beside the package of that name, T5's buckets, ALiBi, RoPE and Shaw beside plain fused attention. Memory is the
-rise of the peak resident size of a process of its own. Equal outputs are checked first.
+(k = 128) beside the package of that name, T5's buckets, ALiBi, RoPE and Shaw beside plain fused attention. Memory is
+the rise of the peak resident size of a process of its own. Equal outputs are checked first.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def disentangled(length: int) -> Run:
     torch.manual_seed(0)
     module = DisentangledAttention(width=WIDTH, heads=HEADS, shared=RelativeTable(width=WIDTH, span=SPAN))
     with torch.no_grad():  # DeBERTa's keys have no biases
-        module.key.bias.zero_()  # type: ignore[operator, union-attr]
+        module.key.bias.zero_()  # type: ignore[operator]
         module.place_key.bias.zero_()  # type: ignore[union-attr]
     places = torch.arange(length)
 
@@ -77,7 +77,7 @@ def disentangled(length: int) -> Run:
 def deberta(length: int) -> Run:
     """transformers' DeBERTa: its self-attention and the output map, with our weights."""
     from transformers import DebertaConfig
-    from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
+    from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention, build_relative_position
 
     config = DebertaConfig(
         hidden_size=WIDTH,
@@ -98,8 +98,11 @@ def deberta(length: int) -> Run:
         theirs.pos_q_proj.load_state_dict(ours.place_query.state_dict())
     table, mask = ours.places.table.weight.detach(), torch.ones(1, 1, length, length, dtype=torch.bool)
 
+    like = torch.zeros(1, length, 1)
+    distances = build_relative_position(like, like)  # their encoder makes it once for all layers
+
     def run(x: Tensor) -> Tensor:
-        states: Tensor = theirs(x, mask, rel_embeddings=table)[0]
+        states: Tensor = theirs(x, mask, relative_pos=distances, rel_embeddings=table)[0]
         out: Tensor = ours.output(states)
         return out
 

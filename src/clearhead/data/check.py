@@ -8,7 +8,6 @@ from typing import Any
 
 from clearhead.data.corpus import Corpus
 from clearhead.data.examples import Labelled, Pair
-from clearhead.data.formats import PICTURES
 from clearhead.data.labels import unknown_labels
 from clearhead.data.tokens import UNK, Codec, learn_codec, learn_codecs
 
@@ -104,9 +103,7 @@ def _codecs(corpus: Corpus[Any], train: Sequence[Any]) -> dict[str, Codec]:
     if corpus.format.parallel:
         source, target = learn_codecs(_texts(train, "source"), _texts(train, "target"), corpus.spec)
         return {"source": source, "target": target}
-    if corpus.format is PICTURES:
-        return {}
-    return {"text": learn_codec(_texts(train, "text"), corpus.spec.text)}
+    return {side: learn_codec(_texts(train, side), corpus.spec.text) for side in corpus.format.texts}
 
 
 def _texts(examples: Sequence[Any], side: str) -> list[str]:

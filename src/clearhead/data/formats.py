@@ -3,15 +3,17 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from clearhead.data.examples import Labelled, Pair, Picture, Text
 from clearhead.data.lines import read_lines
+from clearhead.data.pictures import pixels_of
 from clearhead.errors import ClearheadError, DataError
-from clearhead.recipe import ModelSpec
+from clearhead.recipe import Encoder, ModelSpec, Patches
 
 Where = str | Sequence[str]
 """One file, or two parallel files."""
@@ -77,8 +79,15 @@ class Format(Generic[E]):
     """An example from its columns, and ``line``."""
     question: str
     """The column that a model answers."""
-    parallel: bool = False
-    """Whether the columns may stand in files of their own."""
+    texts: tuple[str, ...]
+    """The columns that become tokens."""
+    problem: Callable[[E], str | None] = lambda _: None
+    """What is wrong with an example, if something is."""
+
+    @property
+    def parallel(self) -> bool:
+        """Whether the columns may stand in files of their own: where each is a text."""
+        return len(self.texts) == 2
 
     def scan(self, where: Where) -> Iterator[E | BadLine]:
         """Everything that stands in the files, line by line: examples, and lines that are none."""
@@ -88,7 +97,9 @@ class Format(Generic[E]):
             elif empty := [name for name, text in zip(self.columns, found, strict=True) if not text.strip()]:
                 yield BadLine(file, line, f"empty {empty[0]}")
             else:
-                yield self.make(*(text.strip() for text in found), line=line)
+                example = self.make(*(text.strip() for text in found), line=line)
+                problem = self.problem(example)
+                yield example if problem is None else BadLine(file, line, problem)
 
     def read(self, where: Where, bad_lines: Literal["refuse", "skip"] = "refuse") -> tuple[list[E], Skipped]:
         """All examples in memory. Bad lines are refused with their numbers, or left out and counted."""
@@ -144,6 +155,14 @@ class Format(Generic[E]):
         return fields
 
 
+def _misfit(picture: Picture, patches: Patches) -> str | None:
+    try:
+        pixels_of(picture.pixels, patches)
+    except DataError as error:
+        return str(error)
+    return None
+
+
 def is_json(file: str | Path) -> bool:
     """Whether a file holds JSON objects, by its name."""
     return Path(str(file).removesuffix(".gz")).suffix in (".jsonl", ".json")
@@ -167,22 +186,23 @@ def _parallel(source: str, target: str) -> Iterator[tuple[str, int, Sequence[str
         )
 
 
-PAIRS = Format("pairs", ("source", "target"), Pair, "source", parallel=True)
-TEXTS = Format("lines of text", ("text",), Text, "text")
-LABELS = Format("labelled texts", ("label", "text"), Labelled, "text")
-PICTURES = Format("labelled pictures", ("label", "pixels"), Picture, "pixels")
+PAIRS = Format("pairs", ("source", "target"), Pair, "source", ("source", "target"))
+TEXTS = Format("lines of text", ("text",), Text, "text", ("text",))
+LABELS = Format("labelled texts", ("label", "text"), Labelled, "text", ("text",))
+PICTURES = Format("labelled pictures", ("label", "pixels"), Picture, "pixels", ())
 _FORMATS: dict[str, Format[Any]] = {
     "pairs": PAIRS,
     "texts": TEXTS,
     "gaps": TEXTS,
     "labels": LABELS,
-    "pictures": PICTURES,
 }
 """By what a family learns from (``ModelSpec.learns``)."""
 
 
 def format_of(spec: ModelSpec) -> Format[Any]:
     """The format of the examples that a model learns from, and is scored on."""
+    if isinstance(spec, Encoder) and spec.patches is not None and spec.learns == "pictures":
+        return replace(PICTURES, problem=partial(_misfit, patches=spec.patches))
     if spec.learns not in _FORMATS:
         raise ClearheadError(f"a model of family {spec.family} learns from {spec.learns}, which no file can hold yet")
     return _FORMATS[spec.learns]

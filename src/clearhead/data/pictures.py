@@ -56,22 +56,14 @@ class EncodedPictures:
 def write_pictures(
     examples: Iterable[Picture], folder: Path, name: str, *, patches: Patches, labels: Mapping[str, int]
 ) -> None:
-    """Write images into ``folder``, one after the other; one that does not fit is an error that names its line."""
+    """Write images into ``folder``, one after the other."""
     folder.mkdir(parents=True, exist_ok=True)
     numbers = []
     with (folder / f"{name}.pixels").open("wb") as file:
         for example in examples:
-            file.write(checked_pixels(example, patches).tobytes())
+            file.write(pixels_of(example.pixels, patches).tobytes())
             numbers.append(labels[example.label])
     (folder / f"{name}.json").write_text(json.dumps({"labels": numbers}), encoding="utf-8")
-
-
-def checked_pixels(example: Picture, patches: Patches) -> NDArray[np.float32]:
-    """The pixels of an example; what is wrong with them is told with its line."""
-    try:
-        return pixels_of(example.pixels, patches)
-    except DataError as error:
-        raise DataError(f"line {example.line}: {error}") from None
 
 
 def read_pictures(folder: Path, name: str, *, patches: Patches) -> EncodedPictures:

@@ -30,7 +30,7 @@ TASKS = {
             "model.family=classifier",
             "model.patches={height=8, width=8, channels=1, size=2}",
             "model.attention.kind=grid",
-            "model.position.kind=sinusoidal-2d",
+            "model.position={kind='learned', size=64}",
         ),
         (0.1, 0.2),
     ),
