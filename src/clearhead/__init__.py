@@ -20,14 +20,19 @@ if TYPE_CHECKING:
     from clearhead.attention import choose as choose
     from clearhead.attention import weigh as weigh
     from clearhead.blocks import AddNorm as AddNorm
+    from clearhead.blocks import BahdanauAlignment as BahdanauAlignment
     from clearhead.blocks import Embedding as Embedding
     from clearhead.blocks import GatedFeedForward as GatedFeedForward
     from clearhead.blocks import Layer as Layer
     from clearhead.blocks import LayerNorm as LayerNorm
+    from clearhead.blocks import LuongAlignment as LuongAlignment
     from clearhead.blocks import Memory as Memory
     from clearhead.blocks import OuterFeedForward as OuterFeedForward
     from clearhead.blocks import Output as Output
     from clearhead.blocks import Patches as Patches
+    from clearhead.blocks import Recurrence as Recurrence
+    from clearhead.blocks import RecurrentDecoder as RecurrentDecoder
+    from clearhead.blocks import RecurrentEncoder as RecurrentEncoder
     from clearhead.blocks import RmsNorm as RmsNorm
     from clearhead.blocks import SingleFeedForward as SingleFeedForward
     from clearhead.blocks import Stack as Stack
@@ -49,6 +54,7 @@ if TYPE_CHECKING:
     from clearhead.models import Seq2Seq as Seq2Seq
     from clearhead.models import build as build
     from clearhead.models import count_parameters as count_parameters
+    from clearhead.models import influence as influence
     from clearhead.models import load_model as load_model
     from clearhead.models import pick_device as pick_device
     from clearhead.models import save_model as save_model
@@ -88,9 +94,11 @@ _CONTENTS: dict[str, list[str]] = {
         *("LayerNorm", "RmsNorm", "AddNorm"),
         *("StandardFeedForward", "OuterFeedForward", "SingleFeedForward", "GatedFeedForward"),
         *("Embedding", "Patches", "Layer", "Stack", "Memory", "Output"),
+        *("Recurrence", "RecurrentEncoder", "RecurrentDecoder", "BahdanauAlignment", "LuongAlignment"),
     ],
     "models": [
         *("Seq2Seq", "LanguageModel", "EncoderModel", "ClassifierModel", "build", "count_parameters"),
+        "influence",
         *("SavedModel", "save_model", "load_model", "pick_device"),
     ],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],

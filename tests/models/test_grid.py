@@ -13,7 +13,7 @@ from clearhead.models import SavedModel, build, load_model, save_model
 from clearhead.positions import positions_of
 from clearhead.recipe import kinds, read_recipe, slots
 from tests.models.test_contracts import assert_alike
-from tests.models.zoo import GRID_VARIANTS, VARIANTS, make_grid
+from tests.models.zoo import GRID_VARIANTS, RECURRENT, VARIANTS, make, make_grid
 
 ROWS, COLUMNS, WINDOW = 8, 4, 4
 CELLS = torch.arange(ROWS * COLUMNS)
@@ -24,10 +24,14 @@ def images(count: int, seed: int = 3) -> Tensor:
 
 
 def test_every_registered_kind_is_tested() -> None:
-    """A kind stands in a text model, or in one of images, so that the contracts run over it."""
-    for slot in slots():
-        for kind in kinds(slot):
-            assert slot == "family" or f"{slot} {kind}" in VARIANTS.keys() | GRID_VARIANTS.keys(), (slot, kind)
+    """A kind stands in a text model, in one of images, or in a recurrent one, so that the contracts run over it."""
+    tested = VARIANTS.keys() | GRID_VARIANTS.keys()
+    for name in RECURRENT:
+        model: Any = make("seq2seq", name).spec
+        tested |= {f"encoder {model.encoder.kind}", f"decoder {model.decoder.kind}"}
+        tested.add(f"{model.decoder.attention.slot} {model.decoder.attention.kind}")
+    for slot in set(slots()) - {"family"}:
+        assert {f"{slot} {kind}" for kind in kinds(slot)} <= tested
 
 
 @pytest.mark.parametrize("variant", GRID_VARIANTS)

@@ -6,7 +6,7 @@ import torch
 
 from clearhead.errors import RecipeError
 from clearhead.models import build
-from clearhead.recipe import Recipe, kinds, read_recipe
+from clearhead.recipe import Recipe, kinds, read_recipe, recipe_from, recipe_table
 
 SIZES = [
     "model.layers=2",
@@ -72,8 +72,43 @@ for sharing in ("none", "headwise", "key-value", "layerwise"):
     small = [f"attention.{setting}" for setting in ("rank=3", "length=16", f"sharing={sharing}")]
     parts = [f"model.{part}.{setting}" for part in ("encoder", "cross") for setting in small]
     VARIANTS[f"Linformer {sharing}"] = VARIANTS["attention linformer"] + parts
+PLACED = ["model.position.kind=none", "model.attention.kind=disentangled", "model.attention.span=3"]
+VARIANTS["disentangled alone"] = PLACED
+VARIANTS["disentangled v2"] = [
+    *PLACED,
+    "model.attention.span=6",
+    "model.attention.buckets=4",
+    "model.attention.normalised=true",
+    "model.attention.shared_projections=true",
+]
+
+BOTH = "model.family=recurrent"
+ALONE = ["model.family=lm", "model.decoder.kind=recurrent", "model.decoder.attention.kind=none"]
+RECURRENT: dict[str, list[str]] = {
+    "bahdanau": [BOTH, "model.decoder.attention.kind=bahdanau"],
+    "luong": [BOTH, "model.cell=lstm"],
+    "luong, no feeding": [BOTH, "model.decoder.attention.input_feeding=false"],
+    "luong, no feeding, concat, lstm": [
+        *(BOTH, "model.cell=lstm", "model.decoder.start=mean"),
+        'model.decoder.attention={kind="luong", score="concat", input_feeding=false}',
+    ],
+    "bahdanau, hard, lstm, tanh": [
+        *(BOTH, "model.cell=lstm", "model.encoder.bidirectional=false"),
+        'model.decoder.attention={kind="bahdanau", choice="hard", readout="tanh", size=6}',
+    ],
+    "luong, dot, elman": [
+        *(BOTH, "model.cell=elman", "model.encoder.bidirectional=false", "model.state=12"),
+        *("model.decoder.attention.score=dot", "model.decoder.start=zero"),
+    ],
+    "no attention": [BOTH, "model.decoder.attention.kind=none", "model.state=20"],
+    "Transformer to recurrent": ["model.decoder.kind=recurrent", "model.decoder.attention.kind=bahdanau"],
+    "recurrent to Transformer": ["model.encoder.kind=recurrent", "model.encoder.cell=lstm"],
+}
+"""Encoder-decoders with a recurrent part."""
+RECURRENT_LM = {f"{cell} alone": [*ALONE, f"model.cell={cell}"] for cell in ("gru", "lstm", "elman")}
 
 RELATIVE = [f"position {kind}" for kind in ("none", "t5", "alibi", "shaw", "rope")] + ["Shaw keys", "Shaw values"]
+RELATIVE += ["disentangled alone", "disentangled v2"]
 ABSOLUTE = ["position sinusoidal", "position learned"]
 ORDERED = [name for name in VARIANTS if "informer" in name or "isentangled" in name]
 """Attention that knows the order of its tokens by itself."""
@@ -102,6 +137,13 @@ GRID_VARIANTS |= {f"position {kind}": [f"model.position.kind={kind}"] for kind i
 
 def make(family: str, variant: str, *more: str) -> Any:
     """A model in eval mode whose weights are large enough for every part to matter."""
+    return _with_large_weights(build(_recipe(family, variant, *more), seed=5).eval())
+
+
+def _recipe(family: str, variant: str, *more: str) -> Recipe:
+    if variant in RECURRENT or variant in RECURRENT_LM:
+        # the sizes as a level of its own, of which other kinds keep what they know
+        return recipe_from(recipe_table(read_recipe(None, *SIZES)), *(RECURRENT | RECURRENT_LM)[variant], *more)
     parts = {"lm": ("decoder",), "encoder": ("encoder",), "classifier": ("encoder",)}.get(family)
     overrides = [
         override
@@ -111,17 +153,17 @@ def make(family: str, variant: str, *more: str) -> Any:
         or override.split(".")[1] in parts
     ]
     sizes = SINGLE if "model.feedforward.kind=single" in overrides else SIZES
-    return _randomised(read_recipe(None, f"model.family={family}", *sizes, *overrides, *more))
+    return read_recipe(None, f"model.family={family}", *sizes, *overrides, *more)
 
 
 def make_grid(family: str, variant: str, *more: str) -> Any:
     """The same for images: a classifier, or an encoder."""
     overrides = [o for o in GRID_VARIANTS[variant] if family == "classifier" or "pooling" not in o]
-    return _randomised(read_recipe(None, f"model.family={family}", *SIZES, *IMAGES, *overrides, *more))
+    recipe = read_recipe(None, f"model.family={family}", *SIZES, *IMAGES, *overrides, *more)
+    return _with_large_weights(build(recipe, seed=5).eval())
 
 
-def _randomised(recipe: Recipe) -> Any:
-    model = build(recipe, seed=5).eval()
+def _with_large_weights(model: Any) -> Any:
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for parameter in model.parameters():

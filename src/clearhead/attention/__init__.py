@@ -3,6 +3,7 @@
 from clearhead.attention.attend import attend, fused, weigh
 from clearhead.attention.cache import Cache, KeyValues, LayerCache
 from clearhead.attention.choice import choose
+from clearhead.attention.disentangled import DisentangledAttention, RelativeTable
 from clearhead.attention.grid import AxialAttention, GridAttention, WindowAttention, from_tiles, to_tiles
 from clearhead.attention.linformer import LengthMap, LinformerAttention
 from clearhead.attention.multihead import MultiHeadAttention, Weights
@@ -13,6 +14,7 @@ __all__ = [
     "AdditiveScore",
     "AxialAttention",
     "Cache",
+    "DisentangledAttention",
     "DotScore",
     "GridAttention",
     "KeyValues",
@@ -21,6 +23,7 @@ __all__ = [
     "LinformerAttention",
     "MultiHeadAttention",
     "MultiplicativeScore",
+    "RelativeTable",
     "Sight",
     "Weights",
     "WindowAttention",

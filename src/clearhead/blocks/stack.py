@@ -5,6 +5,8 @@ Shapes: b batch, n tokens, d features, m and k the same of the memory, t tokens 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -24,12 +26,41 @@ class Memory:
     present: Bool[Tensor, "b m"] | None
     """False for padding; None if there is none."""
 
+    def sight(self, queries: Int[Tensor, "*b t"]) -> Sight:
+        """What a decoder's tokens, which stand at these positions, see of it."""
+        return Sight(present=self.present, queries=queries, keys=self._positions)
+
+    @cached_property
+    def _positions(self) -> Int[Tensor, "m"] | Int[Tensor, "b m"]:
+        return positions_of(self.states.shape[1], self.present, self.states.device)
+
     def select(self, rows: Int[Tensor, "r"]) -> "Memory":
         """Keep these rows of the batch, in this order."""
         return Memory(self.states[rows], None if self.present is None else self.present[rows])
 
 
-class Stack(nn.Module):
+@runtime_checkable
+class DecoderCache(Protocol):
+    """What a decoder keeps between steps."""
+
+    length: int
+    """Tokens so far."""
+
+    def select(self, rows: Int[Tensor, "r"]) -> None:
+        """Keep these rows of the batch, in this order."""
+
+
+class Decoder(nn.Module):
+    """What writes: called as ``decoder(ids, present, memory=…, cache=…)`` it gives a vector for every token fed in."""
+
+    embedding: Embedding
+
+    def new_cache(self) -> DecoderCache:
+        """What it keeps between steps, before the first one."""
+        raise NotImplementedError
+
+
+class Stack(Decoder):
     """Embed tokens and run them through equal layers."""
 
     def __init__(
@@ -47,6 +78,10 @@ class Stack(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.final_norm = final_norm
         self.causal = causal
+
+    def new_cache(self) -> Cache:
+        """Keys and values of every layer."""
+        return Cache(len(self.layers))
 
     def extra_repr(self) -> str:
         """Settings, for people."""
@@ -83,7 +118,7 @@ class Stack(nn.Module):
         x: Tensor = self.embedding(inputs, queries, total, segments, present)
         if cache is not None:  # only now: a sequence that is too long must not leave a cache half extended
             cache.present, cache.length = all_present, total
-        memory_sight = None if memory is None else Sight(present=memory.present)
+        memory_sight = None if memory is None else memory.sight(queries)
         for index, layer in enumerate(self.layers):
             x = layer(
                 x,

@@ -88,11 +88,22 @@ def _rows(module: nn.Module, depth: int) -> Iterator[tuple[str, nn.Module]]:
             continue
         label = "  " * depth + name
         if isinstance(child, nn.ModuleList):
-            yield f"{label} 1–{len(child)}, each:" if len(child) > 1 else f"{label[:-1]} 1:", child[0]
-            yield from _rows(child[0], depth + 1)
+            for first, last in _alike(list(child)):
+                yield f"{label} {first}–{last}, each:" if last > first else f"{label[:-1]} {first}:", child[first - 1]
+                yield from _rows(child[first - 1], depth + 1)
         else:
             yield label, child
             yield from _rows(child, depth + 1)
+
+
+def _alike(layers: list[nn.Module]) -> Iterator[tuple[int, int]]:
+    """The first and the last number of layers in a row that have weights of the same shapes."""
+    shapes = [[parameter.shape for parameter in layer.parameters()] for layer in layers]
+    first = 1
+    for last in range(1, len(layers) + 1):
+        if last == len(layers) or shapes[last] != shapes[first - 1]:
+            yield first, last
+            first = last + 1
 
 
 def _kind(module: nn.Module) -> str:

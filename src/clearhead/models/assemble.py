@@ -51,6 +51,32 @@ def make_stack(
     )
 
 
+class TransformerEncoder:
+    """What the registry builds a Transformer's encoder with."""
+
+    @classmethod
+    def from_spec(cls, spec: StackSpec, *, tokens: nn.Embedding | Patches, embedding: EmbeddingSpec) -> Stack:
+        """Build from a recipe."""
+        return make_stack(spec, tokens=tokens, embedding=embedding, causal=False)
+
+
+class TransformerDecoder:
+    """What the registry builds a Transformer's decoder with."""
+
+    @classmethod
+    def from_spec(
+        cls,
+        spec: StackSpec,
+        *,
+        tokens: nn.Embedding,
+        embedding: EmbeddingSpec,
+        cross: AttentionSpec | None,
+        memory_width: int | None,
+    ) -> Stack:
+        """Build from a recipe; without ``cross`` for a language model."""
+        return make_stack(spec, tokens=tokens, embedding=embedding, causal=True, cross=cross, memory_width=memory_width)
+
+
 def make_patches(spec: PatchesSpec, width: int) -> Patches:
     """The map from an image to tokens of this width."""
     image = (spec.height, spec.width)

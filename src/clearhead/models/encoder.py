@@ -7,11 +7,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from clearhead.blocks import Dropout, Stack
-from clearhead.models.assemble import make_patches, make_stack
+from clearhead.blocks import Dropout
+from clearhead.models.assemble import make_patches
 from clearhead.models.base import Model
 from clearhead.recipe import Classifier as ClassifierSpec
 from clearhead.recipe import Encoder as EncoderSpec
+from clearhead.recipe import module_of
 
 Pixels = Float[Tensor, "b height width channels"]
 
@@ -21,10 +22,10 @@ class EncoderModel(Model):
 
     spec: EncoderSpec
 
-    def __init__(self, spec: EncoderSpec, *, encoder: Stack) -> None:
+    def __init__(self, spec: EncoderSpec, *, encoder: nn.Module) -> None:
         super().__init__()
         self.spec, self.encoder = spec, encoder
-        width = spec.encoder.width
+        width = spec.encoder.out_width
         self.pooler = nn.Linear(width, width) if spec.pooler else None
 
     @classmethod
@@ -32,7 +33,8 @@ class EncoderModel(Model):
         """Build from a recipe."""
         width, patches = spec.encoder.width, spec.patches
         tokens = nn.Embedding(spec.vocabulary.source, width) if patches is None else make_patches(patches, width)
-        return cls(spec, encoder=make_stack(spec.encoder, tokens=tokens, embedding=spec.embedding, causal=False))
+        make = module_of(spec.encoder).from_spec
+        return cls(spec, encoder=make(spec.encoder, tokens=tokens, embedding=spec.embedding))
 
     def present(self, ids: Int[Tensor, "b n"] | Pixels) -> Bool[Tensor, "b n"] | None:
         """True where a token is no padding; None if nothing is padding, as in an image."""
@@ -70,10 +72,10 @@ class ClassifierModel(EncoderModel):
 
     spec: ClassifierSpec
 
-    def __init__(self, spec: ClassifierSpec, *, encoder: Stack) -> None:
+    def __init__(self, spec: ClassifierSpec, *, encoder: nn.Module) -> None:
         super().__init__(spec, encoder=encoder)
         self.drop = Dropout(spec.head_dropout)
-        self.head = nn.Linear(spec.encoder.width, spec.classes)
+        self.head = nn.Linear(spec.encoder.out_width, spec.classes)
 
     def forward(
         self,

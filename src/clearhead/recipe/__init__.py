@@ -3,28 +3,42 @@
 ``read_recipe("tiny", "model.layers=2")`` reads a preset or a TOML file with overrides; ``register`` adds a kind.
 """
 
-from clearhead.recipe.attention import AttentionSpec, Linformer, MultiHead, Place
+from clearhead.recipe.attention import AttentionSpec, Disentangled, Linformer, MultiHead, Place
 from clearhead.recipe.data import Data, Tokenizer
 from clearhead.recipe.feedforward import FeedForwardSpec, Gated, Outer, Single, Standard
 from clearhead.recipe.grid import Axial, Grid, Patches, Relative2d, Sinusoidal2d, Window
 from clearhead.recipe.model import (
     Classifier,
     Cross,
+    DecoderSpec,
     Dropout,
     Embedding,
     Encoder,
+    EncoderSpec,
     Init,
     LanguageModel,
     ModelSpec,
     Recipe,
     Seq2Seq,
     Stack,
+    StackSpec,
+    TransformerDecoder,
+    TransformerEncoder,
     Vocabulary,
     dropout_rate,
 )
 from clearhead.recipe.norm import LayerNorm, NormSpec, RmsNorm
 from clearhead.recipe.position import Alibi, Learned, NoPosition, PositionSpec, Rotary, Shaw, Sinusoidal, T5Buckets
 from clearhead.recipe.reading import read_recipe, recipe_from
+from clearhead.recipe.recurrent import (
+    AlignmentSpec,
+    Bahdanau,
+    Luong,
+    NoAlignment,
+    Recurrent,
+    RecurrentDecoder,
+    RecurrentEncoder,
+)
 from clearhead.recipe.registry import Kind, Kinded, Spec, kinds, module_of, register, slots
 from clearhead.recipe.sources import preset_names, preset_text
 from clearhead.recipe.training import Decoding, Optimizer, Schedule, Training
@@ -32,15 +46,20 @@ from clearhead.recipe.writing import recipe_table, recipe_toml
 
 __all__ = [
     "Alibi",
+    "AlignmentSpec",
     "AttentionSpec",
     "Axial",
+    "Bahdanau",
     "Classifier",
     "Cross",
     "Data",
+    "DecoderSpec",
     "Decoding",
+    "Disentangled",
     "Dropout",
     "Embedding",
     "Encoder",
+    "EncoderSpec",
     "FeedForwardSpec",
     "Gated",
     "Grid",
@@ -51,8 +70,10 @@ __all__ = [
     "LayerNorm",
     "Learned",
     "Linformer",
+    "Luong",
     "ModelSpec",
     "MultiHead",
+    "NoAlignment",
     "NoPosition",
     "NormSpec",
     "Optimizer",
@@ -61,6 +82,9 @@ __all__ = [
     "Place",
     "PositionSpec",
     "Recipe",
+    "Recurrent",
+    "RecurrentDecoder",
+    "RecurrentEncoder",
     "Relative2d",
     "RmsNorm",
     "Rotary",
@@ -72,10 +96,13 @@ __all__ = [
     "Sinusoidal2d",
     "Spec",
     "Stack",
+    "StackSpec",
     "Standard",
     "T5Buckets",
     "Tokenizer",
     "Training",
+    "TransformerDecoder",
+    "TransformerEncoder",
     "Vocabulary",
     "Window",
     "dropout_rate",

@@ -1,8 +1,8 @@
 """The open registry of kinds: what a recipe may name, and where its module is.
 
-A *slot* is a place in a recipe that takes one of several kinds (attention, position, feedforward, norm, and
-the family of the whole model). A *kind* is a spec, pure data that can refuse what cannot work, and the module
-that does the work, named by a string so that reading a recipe never imports torch.
+A *slot* is a place in a recipe that takes one of several kinds (attention, position, feedforward, norm, encoder,
+decoder, alignment, and the family of the whole model). A *kind* is a spec, pure data that can refuse what cannot work,
+and the module that does the work, named by a string so that reading a recipe never imports torch.
 """
 
 import re
@@ -58,7 +58,8 @@ def register(spec: type[Kinded], *, module: str | type) -> None:
     """Add a kind: from then on recipes can name it, and models are built with it.
 
     ``spec`` is a frozen pydantic model derived from the base of its slot (``AttentionSpec``, ``PositionSpec``,
-    ``FeedForwardSpec``, ``NormSpec``); ``module`` is the class that does the work, or ``"package.module:Class"``.
+    ``FeedForwardSpec``, ``NormSpec``, ``EncoderSpec``, ``DecoderSpec``, ``AlignmentSpec``); ``module`` is the class
+    that does the work, or ``"package.module:Class"``.
     A name that is taken cannot be taken again, so that no package silently changes another's recipes.
     """
     if not (isinstance(spec, type) and issubclass(spec, Kinded)):
