@@ -20,7 +20,7 @@ from clearhead.recipe import Disentangled
 
 Term = Literal["c2c", "c2p", "p2c"]
 FEW_KEYS, FEW_KEYS_TO_LEARN = 384, 1024
-"""Up to so many, the weights are formed whole, which is then the faster way; the backward pass of blocks works twice."""
+"""Up to so many, the weights are formed whole, which is then the faster way: blocks compute them twice to learn."""
 
 
 def log_bucket(distance: Int[Tensor, "*shape"], buckets: int, span: int) -> Int[Tensor, "*shape"]:
