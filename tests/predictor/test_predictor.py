@@ -4,9 +4,9 @@ import math
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
-import torch
 
 import clearhead
 from clearhead.decoding import Trie
@@ -124,7 +124,7 @@ def test_log_probabilities_are_only_computed_on_demand(predictor: TextWriter) ->
 def test_L0_3_a_softly_trained_model_answers_with_hard_attention(predictor: TextWriter) -> None:
     """L0.3 at decode time: every weight is 0 or 1, for the answer alone; afterwards attention is as it was trained."""
     cross = predictor.model.get_submodule("decoder.layers.0.cross")
-    seen: list[torch.Tensor] = []
+    seen: list[Any] = []
     hook = cross.get_submodule("weights").register_forward_hook(lambda _m, _i, weights: seen.append(weights))
     try:
         hard = predictor.answers(WORDS, predictor.decoding(attention="hard", beam_size=1), scored=True)
