@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from clearhead.blocks import SingleFeedForward as SingleFeedForward
     from clearhead.blocks import Stack as Stack
     from clearhead.blocks import StandardFeedForward as StandardFeedForward
+    from clearhead.costing import Cost as Cost
+    from clearhead.costing import Formula as Formula
+    from clearhead.costing import cost as cost
     from clearhead.decoding import Hypothesis as Hypothesis
     from clearhead.decoding import Rules as Rules
     from clearhead.decoding import Sampler as Sampler
@@ -104,6 +107,7 @@ _CONTENTS: dict[str, list[str]] = {
         "influence",
         *("SavedModel", "save_model", "load_model", "pick_device"),
     ],
+    "costing": ["cost", "Cost", "Formula"],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
     "predictor": ["load", "Predictor", "TextWriter", "Labeller", "Filler", "Answer"],
     "interop": ["load_huggingface"],
