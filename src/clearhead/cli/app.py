@@ -8,6 +8,7 @@ import clearhead
 from clearhead.cli.check import check
 from clearhead.cli.convert import convert
 from clearhead.cli.evaluate import evaluate
+from clearhead.cli.lecture import lecture
 from clearhead.cli.presets import presets
 from clearhead.cli.run import run
 from clearhead.cli.score import score
@@ -30,6 +31,7 @@ app.command()(score)
 app.command()(check)
 app.command()(presets)
 app.command()(show)
+app.command()(lecture)
 app.command("import")(convert)
 
 

@@ -1,0 +1,25 @@
+"""Comparing tensors: what every demonstration does at its end."""
+
+from torch import Tensor
+
+from clearhead.lectures.evidence import Measure
+
+ROUNDING = 1e-5
+"""How far two ways to one float32 result of size about 1 may be apart."""
+
+
+def gap(mine: Tensor, other: Tensor) -> float:
+    """max|Δ|."""
+    return float((mine.detach() - other.detach()).abs().max())
+
+
+def alike(what: str, mine: Tensor, other: Tensor, tolerance: float = ROUNDING) -> Measure:
+    """The claim that two tensors are the same but for rounding."""
+    if mine.shape != other.shape:
+        return Measure(f"{what}: shape", str(tuple(other.shape)), str(tuple(mine.shape)))
+    return Measure(f"{what}: max|Δ|", 0.0, gap(mine, other), tolerance=tolerance)
+
+
+def far(what: str, mine: Tensor, other: Tensor, at_least: float) -> Measure:
+    """The claim that two tensors of one shape are visibly different."""
+    return Measure(f"{what}: max|Δ|", at_least, gap(mine, other), relation="≥")

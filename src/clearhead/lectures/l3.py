@@ -1,0 +1,44 @@
+"""The claims of L3, problems on parallel time and on two dimensions. Nothing here imports torch."""
+
+from clearhead.lectures.claim import Claim
+
+CLAIMS = (
+    Claim(
+        id="L3.1",
+        title="Self-attention in indexed equations",
+        statement="K heads with matrices of their own, scores that are not scaled, values of size I = J/K, and no "
+        "output matrix: the heads' outputs side by side are the result.",
+        latex=r"\text{Query}[k,t,u]=\sum_{j}W^Q[k,u,j]\,h_{\text{in}}[t,j]"
+        r"\\\alpha[k,t_1,t_2]=\operatorname{softmax}_{t_2}\sum_{u}\text{Query}[k,t_1,u]\,\text{Key}[k,t_2,u]"
+        r"\\\text{Out}[k,t,i]=\sum_{t'}\alpha[k,t,t']\,\text{Value}[k,t',i]"
+        r"\\h_{\text{out}}[t]=\text{Out}[1,t];\,\dots;\,\text{Out}[K,t]",
+        verdict="holds",
+        module="clearhead.attention.multihead",
+        test="tests/attention/test_multihead.py::test_L3_1_the_indexed_equations",
+        demonstration="l3_heads:indexed_equations",
+    ),
+    Claim(
+        id="L3.2",
+        title="A score is a sum of products; a weight is its share of Z",
+        statement="The score of two positions sums the products of query and key; the weight is the exponential of "
+        "the score over the sum of all of them.",
+        latex=r"s[k,t_1,t_2]=\sum_{u}\text{Query}[k,t_1,u]\,\text{Key}[k,t_2,u]"
+        r"\\\alpha[k,t_1,t_2]=\frac{e^{s[k,t_1,t_2]}}{\sum_{t}e^{s[k,t_1,t]}}",
+        verdict="slip in the notes",
+        right="the sum runs over the features u; the handwritten note sums over j",
+        module="clearhead.attention.score",
+        test="tests/attention/test_attend.py::test_L3_2_scores_sum_over_features_not_positions",
+        demonstration="l3_heads:sum_over_features",
+    ),
+    Claim(
+        id="L3.7",
+        title="What heads mean emerges in training",
+        statement="Heads are meant to hold different relations between words. What each of them comes to mean is not "
+        "given but learnt, and mostly hard to interpret.",
+        latex=r"H(\alpha_{k,t})=-\sum_{t'}\alpha[k,t,t']\,\ln\alpha[k,t,t']",
+        verdict="holds",
+        module="clearhead.attention.multihead",
+        test="tests/lectures/test_claims.py::test_L3_7_what_heads_attend_to_emerges_in_training",
+        demonstration="l3_heads:meaning_emerges",
+    ),
+)
