@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from clearhead.attention import Cache, KeyValues, MultiHeadAttention, Sight
-from clearhead.positions import BucketBias, RotaryPosition
+from clearhead.positions import AlibiBias, BucketBias, RotaryPosition, ShawPosition
 
 
 def randomise(module: torch.nn.Module) -> Any:
@@ -185,6 +185,8 @@ SCHEMES = {
     "none": lambda: None,
     "t5": lambda: randomise(BucketBias(heads=2, buckets=8, max_distance=6, both_ways=False)),
     "rope": lambda: RotaryPosition(head_size=4),
+    "alibi": lambda: AlibiBias(heads=2),
+    "shaw": lambda: randomise(ShawPosition(head_size=4, value_size=4, farthest=2, relative="keys")),
 }
 
 

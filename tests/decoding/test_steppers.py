@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from clearhead.decoding import ModelStepper, lean_decoder
-from tests.models.zoo import VARIANTS, make
+from tests.models.zoo import ORDERED, VARIANTS, make
 
 LEFT_TO_THE_MODEL = {"hard", "additive", "multiplicative", "no projections, no W_O", "free sizes"}
+LEFT_TO_THE_MODEL |= {"position shaw", "Shaw keys", "Shaw values"} | set(ORDERED)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

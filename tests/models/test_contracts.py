@@ -12,7 +12,7 @@ from clearhead.errors import RecipeError, TooLong
 from clearhead.models import Model
 from clearhead.positions import positions_of
 from clearhead.recipe import read_recipe
-from tests.models.zoo import ABSOLUTE, RELATIVE, VARIANTS, make
+from tests.models.zoo import ABSOLUTE, ORDERED, RELATIVE, VARIANTS, make
 
 PAD = 0
 lines = st.lists(st.lists(st.integers(4, 39), min_size=1, max_size=9), min_size=2, max_size=5)
@@ -85,7 +85,7 @@ def test_with_a_cache_is_without_a_cache(variant: str, chunks: tuple[int, ...]) 
             assert_alike(logits, whole[:, start - 1])
     layer = state.cache.layers[0]
     assert layer.own.length == 6
-    assert layer.cross.length == 5
+    assert layer.cross.length == 5 or "informer" in variant  # which keeps its slots
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -196,7 +196,7 @@ def test_L1_9_rejects_a_mask_that_is_off_by_one(monkeypatch: pytest.MonkeyPatch)
         assert bool((jacobian[future] > 0).any()) == sees_future
 
 
-@pytest.mark.parametrize("variant", [name for name in VARIANTS if name not in RELATIVE + ABSOLUTE])
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if name not in RELATIVE + ABSOLUTE + ORDERED])
 def test_L1_10_without_positions_a_model_sees_a_set(variant: str) -> None:
     """L1.10: permuting the tokens permutes the outputs when there are no positions, and not when there are."""
     ids, order = torch.tensor([[5, 6, 7, 8, 9, 10]]), torch.tensor([3, 0, 5, 1, 4, 2])

@@ -47,6 +47,8 @@ VARIANTS: dict[str, list[str]] = {
     "no projections, no W_O": ["model.attention.projections=false", "model.attention.output=false"],
     "free sizes": ["model.attention.query_size=6", "model.attention.value_size=10"],
     "other heads across": ["model.cross.attention.heads=4"],
+    "Shaw keys": ["model.position.kind=shaw", "model.position.relative=keys", "model.position.farthest=2"],
+    "Shaw values": ["model.position.kind=shaw", "model.position.relative=values", "model.position.farthest=2"],
     "unscaled": ["model.attention.scale=none", "model.attention.bias=false"],
 }
 # a mechanism is tested by being registered
@@ -54,9 +56,15 @@ VARIANTS |= {f"position {kind}": [f"model.position.kind={kind}"] for kind in kin
 VARIANTS |= {f"feedforward {kind}": [f"model.feedforward.kind={kind}"] for kind in kinds("feedforward")}
 VARIANTS |= {f"norm {kind}": [f"model.norm.kind={kind}"] for kind in kinds("norm")}
 VARIANTS |= {f"attention {kind}": attention_overrides(kind) for kind in kinds("attention")}
+for sharing in ("none", "headwise", "key-value", "layerwise"):
+    small = [f"attention.{setting}" for setting in ("rank=3", "length=16", f"sharing={sharing}")]
+    parts = [f"model.{part}.{setting}" for part in ("encoder", "cross") for setting in small]
+    VARIANTS[f"Linformer {sharing}"] = VARIANTS["attention linformer"] + parts
 
-RELATIVE = ["position none", "position t5", "position rope"]
+RELATIVE = [f"position {kind}" for kind in ("none", "t5", "alibi", "shaw", "rope")] + ["Shaw keys", "Shaw values"]
 ABSOLUTE = ["position sinusoidal", "position learned"]
+ORDERED = [name for name in VARIANTS if "informer" in name or "isentangled" in name]
+"""Attention that knows the order of its tokens by itself."""
 
 
 def make(family: str, variant: str, *more: str) -> Any:

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from clearhead.positions import BucketBias, RotaryPosition, t5_bucket
+from clearhead.positions import AlibiBias, BucketBias, RotaryPosition, alibi_slopes, t5_bucket
 
 
 @pytest.mark.parametrize("both_ways", [True, False])
@@ -33,6 +34,42 @@ def test_t5_bias_reads_the_table_per_head() -> None:
     rows = torch.stack([torch.arange(4), torch.arange(4) + 7])
     shifted = bias.bias(rows, rows)
     assert torch.equal(shifted[0], shifted[1])  # L2.11: only distances matter
+
+
+@pytest.mark.parametrize("start", [0, 5])
+def test_a_bias_spread_by_distance_is_that_of_every_pair(start: int) -> None:
+    """Lines that share their positions take a shorter way to the same bias; one that starts elsewhere is another."""
+    queries, keys = torch.arange(4) + start, torch.arange(9)
+    for scheme in (BucketBias(heads=3, buckets=8, max_distance=20), AlibiBias(heads=3)):
+        spread = scheme.bias(queries, keys)
+        assert torch.equal(spread, scheme.bias(queries[None], keys[None])[0])
+        assert not torch.equal(spread, scheme.bias(queries + 1, keys))
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 8, 12, 13, 16])
+def test_alibi_is_blooms(heads: int) -> None:
+    """Reference: transformers' Bloom, also for numbers of heads that are no power of two.
+
+    Bloom adds slope · j to a row of scores; −slope · (i − j) differs by a constant, which softmax ignores.
+    """
+    theirs = build_alibi_tensor(torch.ones(1, 6), heads, torch.float32)[:, 0]  # (h, m)
+    torch.testing.assert_close(theirs[:, 1], torch.tensor(alibi_slopes(heads)))
+    scores, seen = torch.randn(heads, 6, 6), torch.ones(6, 6).tril().bool()
+    bias = AlibiBias(heads=heads).bias(torch.arange(6), torch.arange(6))
+
+    def weights(term: torch.Tensor) -> torch.Tensor:
+        return (scores + term).masked_fill(~seen, -torch.inf).softmax(-1)
+
+    torch.testing.assert_close(weights(bias), weights(theirs[:, None]))
+    assert not torch.allclose(weights(-bias), weights(theirs[:, None]), atol=1e-3)
+    if heads == 12:  # the wrong variant: the rule for powers of two
+        assert alibi_slopes(12) != [2 ** (-8 * (index + 1) / 12) for index in range(12)]
+
+
+def test_alibi_weakens_both_sides_alike_in_an_encoder() -> None:
+    bias = AlibiBias(heads=2).bias(torch.arange(5), torch.arange(5))
+    assert torch.equal(bias, bias.mT)
+    assert bias[:, 2].tolist() == [[-slope * abs(j - 2) for j in range(5)] for slope in (2**-4, 2**-8)]
 
 
 def test_rope_halves_is_llamas() -> None:

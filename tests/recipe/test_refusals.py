@@ -36,7 +36,7 @@ from clearhead.recipe import registry as registry_module
         ),
         (
             ["model.position.kind=rope", "model.attention.score=additive"],
-            "rope turns queries against keys, which an additive score cannot see",
+            "rope positions act on products q·k, and an additive score is none",
         ),
         (
             ["model.position.kind=rope", "model.attention.query_size=5"],

@@ -3,6 +3,7 @@
 from clearhead.attention.attend import attend, fused, weigh
 from clearhead.attention.cache import Cache, KeyValues, LayerCache
 from clearhead.attention.choice import choose
+from clearhead.attention.linformer import LengthMap, LinformerAttention
 from clearhead.attention.multihead import MultiHeadAttention, Weights
 from clearhead.attention.score import AdditiveScore, DotScore, MultiplicativeScore, additive, divisor, dot
 from clearhead.attention.sight import Sight, causal_mask
@@ -13,6 +14,8 @@ __all__ = [
     "DotScore",
     "KeyValues",
     "LayerCache",
+    "LengthMap",
+    "LinformerAttention",
     "MultiHeadAttention",
     "MultiplicativeScore",
     "Sight",

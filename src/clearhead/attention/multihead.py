@@ -4,7 +4,7 @@ Shapes: b batch, n queries, m keys, h heads, d features of a token (the queries'
 keys and values come from, q = d̃_q and e = d̃_v features inside a head, o = d_o features out.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from clearhead.attention.attend import fused, weigh
 from clearhead.attention.cache import KeyValues
 from clearhead.attention.choice import Choice
-from clearhead.attention.score import Scale, ScoreName, make_score
+from clearhead.attention.score import Scale, ScoreName, divisor, make_score
 from clearhead.attention.sight import Sight
 from clearhead.recipe import MultiHead
 
@@ -80,10 +80,12 @@ class MultiHeadAttention(nn.Module):
         self.drop = nn.Dropout(dropout)
 
     @classmethod
-    def from_spec(cls, spec: MultiHead, *, width: int, memory_width: int, dropout: float) -> "MultiHeadAttention":
-        """Build from a recipe."""
+    def from_spec(
+        cls, spec: MultiHead, *, width: int, memory_width: int, dropout: float, **shared: Any
+    ) -> "MultiHeadAttention":
+        """Build from a recipe, with what all layers of a stack share, if anything."""
         settings = spec.model_dump(exclude={"kind"})
-        return cls(width=width, memory_width=memory_width, dropout=dropout, **settings)
+        return cls(width=width, memory_width=memory_width, dropout=dropout, **settings, **shared)
 
     def extra_repr(self) -> str:
         """Settings, for people."""
@@ -138,15 +140,19 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "b h n e"]:
         n, m = query.shape[2], keys.shape[2]
         query = self.score.fold(query)
-        if self._fusable(m):
-            simple = sight.causal and n == m and sight.present is None and sight.bias is None
+        bias = sight.bias
+        if (term := sight.key_term(query)) is not None:
+            term = term / divisor(self.scale, query.shape[-1])
+            bias = term if bias is None else bias + term
+        if self._fusable(m) and not sight.weighs_positions:
+            simple = sight.causal and n == m and sight.present is None and bias is None
             return fused(
                 query,
                 keys,
                 values,
                 scale=self.scale,
                 mask=None if simple else sight.mask(n, m, query.device),
-                bias=sight.bias,
+                bias=bias,
                 causal=simple,
                 dropout=self.drop.p if self.training else 0.0,
             )
@@ -157,10 +163,12 @@ class MultiHeadAttention(nn.Module):
             scale=self.scale if self.score.products else "none",
             choice=self.choice,
             mask=sight.mask(n, m, query.device),
-            bias=sight.bias,
+            bias=bias,
         )
-        heads: Tensor = self.drop(self.weights(weights)) @ values
-        return heads
+        weights = self.drop(self.weights(weights))
+        heads: Tensor = weights @ values
+        places = sight.value_term(weights)
+        return heads if places is None else heads + places
 
     def _fusable(self, keys: int) -> bool:
         """Whether the weights need not be formed: nobody looks at them, and the kernel knows this mathematics."""

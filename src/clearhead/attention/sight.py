@@ -5,7 +5,7 @@ A stack computes one Sight per call and hands it to all its layers.
 Shapes: b batch, n queries, m keys, h heads.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -32,11 +32,17 @@ class Sight:
     causal: bool = False
     """No query sees a key behind it."""
     scheme: RelativePosition | None = None
-    """The relative position scheme of the stack, if it has one."""
+    """The relative position scheme of the stack, or of the layer, if it has one."""
     queries: Int[Tensor, "n"] | Int[Tensor, "b n"] | None = None
-    """Positions of the queries; given whenever there is a scheme."""
+    """Positions of the queries; given whenever something relative looks at them."""
     keys: Int[Tensor, "m"] | Int[Tensor, "b m"] | None = None
     """Positions of the keys."""
+
+    def through(self, scheme: RelativePosition) -> "Sight":
+        """The same, with a layer's own scheme."""
+        other = replace(self, scheme=scheme)
+        other.__dict__["_masks"] = self._masks  # what may be seen is the same for all layers
+        return other
 
     @cached_property
     def bias(self) -> Float[Tensor, "... h n m"] | None:
@@ -44,6 +50,23 @@ class Sight:
         if self.scheme is None or self.queries is None or self.keys is None:
             return None
         return self.scheme.bias(self.queries, self.keys)
+
+    def key_term(self, query: Float[Tensor, "b h n d"]) -> Float[Tensor, "b h n m"] | None:
+        """What the scheme adds to q·k, from each query and where the keys stand."""
+        if self.scheme is None or self.queries is None or self.keys is None:
+            return None
+        return self.scheme.key_term(query, self.queries, self.keys)
+
+    def value_term(self, weights: Float[Tensor, "b h n m"]) -> Float[Tensor, "b h n e"] | None:
+        """What the scheme adds to the heads' outputs, from the weights and where the values stand."""
+        if self.scheme is None or self.queries is None or self.keys is None:
+            return None
+        return self.scheme.value_term(weights, self.queries, self.keys)
+
+    @property
+    def weighs_positions(self) -> bool:
+        """Whether ``value_term`` does something, for which the weights must be formed."""
+        return self.scheme is not None and self.scheme.weighs_positions
 
     def mask(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "..."] | None:
         """True where a query may look, to be broadcast over (b, h, n, m); None if it may look everywhere."""

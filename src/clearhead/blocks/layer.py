@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from clearhead.attention import LayerCache, Sight
 from clearhead.blocks.residual import AddNorm
+from clearhead.positions import RelativePosition
 
 
 class Layer(nn.Module):
-    """Parts are handed in ready-made, each with the Add & Norm around it."""
+    """Parts are handed in ready-made, each with the Add & Norm around it; ``scheme`` if its positions are its own."""
 
     def __init__(
         self,
@@ -24,8 +25,10 @@ class Layer(nn.Module):
         around_feedforward: AddNorm,
         cross: nn.Module | None = None,
         around_cross: AddNorm | None = None,
+        scheme: RelativePosition | None = None,
     ) -> None:
         super().__init__()
+        self.scheme = scheme
         self.attention, self.around_attention = attention, around_attention
         self.cross, self.around_cross = cross, around_cross
         self.feedforward, self.around_feedforward = feedforward, around_feedforward
@@ -41,6 +44,8 @@ class Layer(nn.Module):
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "b n d"]:
         """Look at each other, look at the memory, think about it."""
+        if self.scheme is not None:
+            sight = sight.through(self.scheme)
         look = partial(self.attention, sight=sight, cache=cache and cache.own)
         x = self.around_attention(x, look, present)
         if self.cross is not None and self.around_cross is not None:

@@ -74,8 +74,8 @@ class Stack(nn.Module):
             present=None if hidden else all_present,
             causal=self.causal,
             scheme=self.scheme,
-            queries=None if self.scheme is None else queries,
-            keys=None if self.scheme is None else keys,
+            queries=queries,
+            keys=keys,
         )
         x: Tensor = self.embedding(ids, queries, total, segments, present)
         if cache is not None:  # only now: a sequence that is too long must not leave a cache half extended

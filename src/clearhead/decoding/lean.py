@@ -20,6 +20,7 @@ from clearhead.attention import MultiHeadAttention
 from clearhead.attention.score import divisor
 from clearhead.blocks import AddNorm, Embedding, Layer, LayerNorm, Stack, StandardFeedForward
 from clearhead.models import Seq2Seq
+from clearhead.positions import RelativePosition
 
 Map = Callable[[Tensor], Tensor]
 
@@ -30,12 +31,19 @@ def lean_decoder(model: nn.Module) -> "LeanDecoder | None":
 
 
 def _usual(model: Seq2Seq) -> bool:
+    stack = model.decoder
     on_cpu = next(model.parameters()).device.type == "cpu"
-    return on_cpu and isinstance(model.decoder, Stack) and all(_usual_layer(layer) for layer in model.decoder.layers)
+    return on_cpu and isinstance(stack, Stack) and _usual_scheme(stack.scheme) and all(map(_usual_layer, stack.layers))
+
+
+def _usual_scheme(scheme: RelativePosition | None) -> bool:
+    """Whether a scheme only turns queries and keys, or adds a bias to the scores."""
+    usual = RelativePosition
+    return scheme is None or (type(scheme).key_term, type(scheme).value_term) == (usual.key_term, usual.value_term)
 
 
 def _usual_layer(layer: nn.Module) -> bool:
-    if not isinstance(layer, Layer) or layer.around_cross is None:
+    if not isinstance(layer, Layer) or layer.around_cross is None or layer.scheme is not None:
         return False
     around = (layer.around_attention, layer.around_cross, layer.around_feedforward)
     return _usual_attention(layer.attention) and _usual_attention(layer.cross) and all(part.residual for part in around)

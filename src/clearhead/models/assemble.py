@@ -1,5 +1,7 @@
 """The one place that reads a recipe's stacks and puts their parts together."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,13 +26,13 @@ def make_stack(
     """An encoder, or with ``causal`` a decoder; with ``cross`` one that looks at a memory."""
     absolute: AbsolutePosition = NoPosition()  # a relative scheme acts inside attention instead
     scheme = None
+    schemes: list[Any] = [None] * spec.layers
     if spec.position.enters == "embedding":
         absolute = module_of(spec.position).from_spec(spec.position, width=spec.width)
+    elif spec.position.per_layer:
+        schemes = [_scheme(spec, causal) for _ in schemes]
     else:
-        head_size, _ = spec.attention.sizes(spec.width)
-        scheme = module_of(spec.position).from_spec(
-            spec.position, heads=spec.attention.heads, head_size=head_size, causal=causal
-        )
+        scheme = _scheme(spec, causal)
     return Stack(
         embedding=Embedding(
             tokens,
@@ -40,7 +42,7 @@ def make_stack(
             norm=_norm(spec.norm, spec.width) if embedding.norm else None,
             dropout=dropout_rate(spec.dropout.embedding),
         ),
-        layers=[_layer(spec, cross=cross, memory_width=memory_width) for _ in range(spec.layers)],
+        layers=list(_layers(spec, schemes, cross=cross, memory_width=memory_width)),
         causal=causal,
         scheme=scheme,
         final_norm=_norm(spec.norm, spec.width) if spec.norm.has_final else None,
@@ -54,25 +56,44 @@ def make_output(spec: EmbeddingSpec, tokens: nn.Embedding) -> Output:
     return Output(weight, bias=spec.output_bias, scaled=spec.output_scale == "rsqrt")
 
 
-def _layer(spec: StackSpec, *, cross: AttentionSpec | None, memory_width: int | None) -> Layer:
+def _scheme(spec: StackSpec, causal: bool) -> Any:
+    head_size, value_size = spec.attention.sizes(spec.width)
+    return module_of(spec.position).from_spec(
+        spec.position, heads=spec.attention.heads, head_size=head_size, value_size=value_size, causal=causal
+    )
+
+
+def _layers(
+    spec: StackSpec, schemes: list[Any], *, cross: AttentionSpec | None, memory_width: int | None
+) -> Iterator[Layer]:
     def around() -> AddNorm:
         norm = _norm(spec.norm, spec.width)
         rate = dropout_rate(spec.dropout.residual)
         return AddNorm(norm, place=spec.norm.place, dropout=rate, residual=spec.residual)
 
-    def attention(kind: AttentionSpec, width: int) -> Any:
-        return module_of(kind).from_spec(kind, width=spec.width, memory_width=width, dropout=spec.dropout.attention)
+    make_attention = _attention_maker(spec, spec.attention, spec.width)
+    make_cross = None if cross is None else _attention_maker(spec, cross, memory_width or spec.width)
+    for scheme in schemes:
+        yield Layer(
+            attention=make_attention(),
+            around_attention=around(),
+            cross=None if make_cross is None else make_cross(),
+            around_cross=None if make_cross is None else around(),
+            feedforward=module_of(spec.feedforward).from_spec(
+                spec.feedforward, width=spec.width, dropout=spec.dropout.activation
+            ),
+            around_feedforward=around(),
+            scheme=scheme,
+        )
 
-    return Layer(
-        attention=attention(spec.attention, spec.width),
-        around_attention=around(),
-        cross=None if cross is None else attention(cross, memory_width or spec.width),
-        around_cross=None if cross is None else around(),
-        feedforward=module_of(spec.feedforward).from_spec(
-            spec.feedforward, width=spec.width, dropout=spec.dropout.activation
-        ),
-        around_feedforward=around(),
-    )
+
+def _attention_maker(stack: StackSpec, spec: AttentionSpec, memory_width: int) -> Callable[[], Any]:
+    """Makes one attention a layer; what all layers share, if the kind has a ``shared_part``, is made once."""
+    module = module_of(spec)
+    sizes = {"width": stack.width, "memory_width": memory_width, "dropout": stack.dropout.attention}
+    if hasattr(module, "shared_part") and (shared := module.shared_part(spec, width=stack.width)) is not None:
+        sizes["shared"] = shared
+    return partial(module.from_spec, spec, **sizes)
 
 
 def _norm(spec: NormSpec, width: int) -> Any:

@@ -1,19 +1,25 @@
 """Where a token stands: tables that are added, biases and rotations that act inside attention."""
 
 from clearhead.positions.absolute import LearnedPosition, NoPosition, SinusoidalPosition, sinusoids
-from clearhead.positions.base import AbsolutePosition, RelativePosition
+from clearhead.positions.base import AbsolutePosition, RelativePosition, by_distance
 from clearhead.positions.numbering import positions_of
-from clearhead.positions.relative import BucketBias, RotaryPosition, t5_bucket
+from clearhead.positions.relative import AlibiBias, BucketBias, RotaryPosition, alibi_slopes, t5_bucket
+from clearhead.positions.shaw import ShawPosition, shaw_index
 
 __all__ = [
     "AbsolutePosition",
+    "AlibiBias",
     "BucketBias",
     "LearnedPosition",
     "NoPosition",
     "RelativePosition",
     "RotaryPosition",
+    "ShawPosition",
     "SinusoidalPosition",
+    "alibi_slopes",
+    "by_distance",
     "positions_of",
+    "shaw_index",
     "sinusoids",
     "t5_bucket",
 ]

@@ -87,7 +87,7 @@ class LearnedPosition(AbsolutePosition):
 
     def __init__(self, *, size: int, width: int, offset: int = 0) -> None:
         super().__init__()
-        self.size, self.offset = size, offset
+        self.reach, self.offset = size, offset
         self.table = nn.Embedding(size + offset, width)
 
     @classmethod
@@ -97,14 +97,14 @@ class LearnedPosition(AbsolutePosition):
 
     def extra_repr(self) -> str:
         """Settings, for people."""
-        return f"{self.size} positions" + (f" behind {self.offset} rows" if self.offset else "")
+        return f"{self.reach} positions" + (f" behind {self.offset} rows" if self.offset else "")
 
     def forward(self, positions: Int[Tensor, "*b n"], end: int) -> Float[Tensor, "*b n d"]:
         """The rows of these positions; never a silent wrap past the end of the table."""
         # padding may stand past the end of the table, real tokens may not
-        if end > self.size and (last := int(positions.max())) >= self.size:
+        if end > self.reach and (last := int(positions.max())) >= self.reach:
             raise TooLong(
-                f"position {last + 1} is past the table of learned positions, which holds {self.size}: "
+                f"position {last + 1} is past the table of learned positions, which holds {self.reach}: "
                 "shorten the sequence, or train with a larger model.position.size"
             )
         vectors: Tensor = self.table(positions + self.offset)

@@ -16,8 +16,16 @@ class AbsolutePosition(nn.Module):
         raise NotImplementedError
 
 
+def by_distance(values: Float[Tensor, "*c r"], keys: int) -> Float[Tensor, "*c n m"]:
+    """Spread values of r = n + m − 1 neighbouring distances over all pairs: entry (i, j) is value j − i + n − 1."""
+    return values.unfold(-1, keys, 1).flip(-2)
+
+
 class RelativePosition(nn.Module):
     """What a scheme may do inside attention: each part does nothing unless the scheme overrides it."""
+
+    weighs_positions = False
+    """Whether ``value_term`` does something, for which the weights must be formed."""
 
     def rotate(self, heads: Float[Tensor, "b h n d"], positions: Int[Tensor, "*b n"]) -> Float[Tensor, "b h n d"]:
         """Change queries, or keys, by where they stand, before they meet (RoPE). Cached keys stay rotated."""
@@ -27,4 +35,18 @@ class RelativePosition(nn.Module):
     def bias(self, queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]) -> Float[Tensor, "*c h n m"] | None:
         """A term added to the scores, from positions alone (T5, ALiBi); not scaled."""
         del queries, keys
+        return None
+
+    def key_term(
+        self, query: Float[Tensor, "b h n d"], queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]
+    ) -> Float[Tensor, "b h n m"] | None:
+        """A term added to q·k, from the query and where the key stands (Shaw); scaled as q·k is."""
+        del query, queries, keys
+        return None
+
+    def value_term(
+        self, weights: Float[Tensor, "b h n m"], queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]
+    ) -> Float[Tensor, "b h n e"] | None:
+        """A term added to the heads' outputs, from the weights and where the values stand (Shaw)."""
+        del weights, queries, keys
         return None

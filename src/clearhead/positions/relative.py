@@ -1,17 +1,18 @@
-"""Relative positions: T5's buckets and RoPE. Shifting a whole sequence changes nothing (L2.11).
+"""Relative positions: T5's buckets, ALiBi and RoPE. Shifting a whole sequence changes nothing (L2.11).
 
 Shapes: b batch, n queries, m keys, h heads, d features of a head.
 """
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from clearhead.positions.base import RelativePosition
-from clearhead.recipe import Rotary, T5Buckets
+from clearhead.positions.base import RelativePosition, by_distance
+from clearhead.recipe import Alibi, Rotary, T5Buckets
 
 
 def t5_bucket(
@@ -37,6 +38,20 @@ def t5_bucket(
     return offset + torch.where(away < exact, away, far)
 
 
+def bias_of_distance(
+    bias: Callable[[Tensor], Tensor], queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]
+) -> Float[Tensor, "*b h n m"]:
+    """bias(j − i), which has the heads in front, for every query i and key j.
+
+    Lines that share their positions have n + m − 1 distances, not n·m: the bias is computed for those and spread.
+    """
+    if queries.dim() == 1:
+        n, m = len(queries), len(keys)
+        distances = keys[0] - queries[-1] + torch.arange(n + m - 1, device=keys.device)
+        return by_distance(bias(distances), m)
+    return bias(keys.unsqueeze(-2) - queries.unsqueeze(-1)).transpose(0, 1)  # (b, h, n, m)
+
+
 class BucketBias(RelativePosition):
     """T5: a learned bias per head and bucket of distances, one table for all layers of a stack."""
 
@@ -46,9 +61,9 @@ class BucketBias(RelativePosition):
         self.table = nn.Embedding(buckets, heads)
 
     @classmethod
-    def from_spec(cls, spec: T5Buckets, *, heads: int, head_size: int, causal: bool) -> "BucketBias":
+    def from_spec(cls, spec: T5Buckets, *, heads: int, head_size: int, value_size: int, causal: bool) -> "BucketBias":
         """Build from a recipe; a causal stack spends all its buckets on the past."""
-        del head_size
+        del head_size, value_size
         return cls(heads=heads, buckets=spec.buckets, max_distance=spec.max_distance, both_ways=not causal)
 
     def extra_repr(self) -> str:
@@ -57,10 +72,48 @@ class BucketBias(RelativePosition):
 
     def bias(self, queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]) -> Float[Tensor, "*b h n m"]:
         """table[bucket(j − i)] for every query i and key j."""
-        distance = keys.unsqueeze(-2) - queries.unsqueeze(-1)  # (*b, n, m)
-        bucket = t5_bucket(distance, buckets=self.buckets, max_distance=self.max_distance, both_ways=self.both_ways)
-        bias: Tensor = self.table(bucket).movedim(-1, -3)  # (*b, h, n, m)
-        return bias
+        return bias_of_distance(lambda distance: self.table(self._bucket(distance)).movedim(-1, 0), queries, keys)
+
+    def _bucket(self, distance: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+        return t5_bucket(distance, buckets=self.buckets, max_distance=self.max_distance, both_ways=self.both_ways)
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """The slope of each head: 2^(−8/h), 2^(−16/h) … for h a power of two (Press et al. 2022).
+
+    Other numbers of heads take those of the next lower power of two, and then every other one of the next higher.
+    """
+    lower = 2 ** math.floor(math.log2(heads))
+    slopes = [2 ** (-8 * (index + 1) / lower) for index in range(lower)]
+    return slopes + [2 ** (-4 * (2 * index + 1) / lower) for index in range(heads - lower)]
+
+
+class AlibiBias(RelativePosition):
+    """ALiBi: a token counts for less the further away it is, −slope · |j − i|; nothing is learned."""
+
+    slopes: Float[Tensor, "h"]
+
+    def __init__(self, *, heads: int) -> None:
+        super().__init__()
+        self.register_buffer("slopes", torch.tensor(alibi_slopes(heads)), persistent=False)
+
+    @classmethod
+    def from_spec(cls, spec: Alibi, *, heads: int, head_size: int, value_size: int, causal: bool) -> "AlibiBias":
+        """Build from a recipe; where both sides are seen, both count for less."""
+        del spec, head_size, value_size, causal
+        return cls(heads=heads)
+
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return f"{len(self.slopes)} slopes"
+
+    def bias(self, queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]) -> Float[Tensor, "*b h n m"]:
+        """−slope · |j − i| for every query i and key j."""
+
+        def further(distance: Tensor) -> Tensor:
+            return -self.slopes.view(-1, *[1] * distance.dim()) * distance.abs()
+
+        return bias_of_distance(further, queries, keys)
 
 
 class RotaryPosition(RelativePosition):
@@ -78,9 +131,9 @@ class RotaryPosition(RelativePosition):
         return (self.base**-exponents).float()
 
     @classmethod
-    def from_spec(cls, spec: Rotary, *, heads: int, head_size: int, causal: bool) -> "RotaryPosition":
+    def from_spec(cls, spec: Rotary, *, heads: int, head_size: int, value_size: int, causal: bool) -> "RotaryPosition":
         """Build from a recipe."""
-        del heads, causal
+        del heads, value_size, causal
         return cls(head_size=head_size, layout=spec.layout, base=spec.base)
 
     def extra_repr(self) -> str:

@@ -1,7 +1,7 @@
 """Token ids in, token ids out: batches of a size, the right stepper, the search that a recipe asks for."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from clearhead.blocks import Stack
+from clearhead.blocks import Layer
 from clearhead.decoding import (
     Allowed,
     Hypothesis,
@@ -25,7 +25,6 @@ from clearhead.decoding import (
 )
 from clearhead.errors import ClearheadError
 from clearhead.models import LanguageModel, Model, Seq2Seq
-from clearhead.positions import LearnedPosition
 from clearhead.predictor.forced import padded
 from clearhead.recipe import Decoding
 
@@ -43,9 +42,8 @@ class Engine:
         if first is None or eos is None:
             raise ClearheadError("the recipe's model.vocabulary does not say how answers begin and end")
         self.model, self.first, self.eos = model, first, eos
-        self.reach = _reach(model.encoder if isinstance(model, Seq2Seq) else model.decoder)
-        """Tokens that the model can read, if its positions end somewhere."""
-        self._write_reach = _reach(model.decoder)
+        self.reach, self._write_reach = _reaches(model)
+        """Tokens that the model can read, and write, if its positions end somewhere."""
         vocabulary = model.spec.vocabulary
         specials = {vocabulary.pad, vocabulary.bos, vocabulary.unk} - {None, eos}
         self._banned = sorted(index for index in specials if index is not None)
@@ -136,10 +134,19 @@ class Engine:
             self.model.train(was_training)
 
 
-def _reach(stack: nn.Module) -> int:
-    """The most tokens that a stack can take: the size of its table of positions, if it has one."""
-    position = stack.embedding.position if isinstance(stack, Stack) else None
-    return position.size if isinstance(position, LearnedPosition) else sys.maxsize
+def _reaches(model: Seq2Seq | LanguageModel) -> tuple[int, int]:
+    """The most tokens that a model can read and write: positions, and some attentions, end somewhere."""
+    across = [layer.cross for layer in model.decoder.layers if isinstance(layer, Layer) and layer.cross is not None]
+    looking_across = {part for cross in across for part in cross.modules()}
+    write = _reach(part for part in model.decoder.modules() if part not in looking_across)
+    if not isinstance(model, Seq2Seq):
+        return write, write
+    return _reach([*model.encoder.modules(), *looking_across]), write
+
+
+def _reach(parts: Iterable[nn.Module]) -> int:
+    ends = (getattr(part, "reach", None) for part in parts)
+    return min((end for end in ends if isinstance(end, int)), default=sys.maxsize)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 ``read_recipe("tiny", "model.layers=2")`` reads a preset or a TOML file with overrides; ``register`` adds a kind.
 """
 
-from clearhead.recipe.attention import AttentionSpec, MultiHead, Place
+from clearhead.recipe.attention import AttentionSpec, Linformer, MultiHead, Place
 from clearhead.recipe.data import Data, Tokenizer
 from clearhead.recipe.feedforward import FeedForwardSpec, Gated, Outer, Single, Standard
 from clearhead.recipe.model import (
@@ -22,7 +22,7 @@ from clearhead.recipe.model import (
     dropout_rate,
 )
 from clearhead.recipe.norm import LayerNorm, NormSpec, RmsNorm
-from clearhead.recipe.position import Learned, NoPosition, PositionSpec, Rotary, Sinusoidal, T5Buckets
+from clearhead.recipe.position import Alibi, Learned, NoPosition, PositionSpec, Rotary, Shaw, Sinusoidal, T5Buckets
 from clearhead.recipe.reading import read_recipe, recipe_from
 from clearhead.recipe.registry import Kind, Kinded, Spec, kinds, module_of, register, slots
 from clearhead.recipe.sources import preset_names, preset_text
@@ -30,6 +30,7 @@ from clearhead.recipe.training import Decoding, Optimizer, Schedule, Training
 from clearhead.recipe.writing import recipe_table, recipe_toml
 
 __all__ = [
+    "Alibi",
     "AttentionSpec",
     "Classifier",
     "Cross",
@@ -46,6 +47,7 @@ __all__ = [
     "LanguageModel",
     "LayerNorm",
     "Learned",
+    "Linformer",
     "ModelSpec",
     "MultiHead",
     "NoPosition",
@@ -59,6 +61,7 @@ __all__ = [
     "Rotary",
     "Schedule",
     "Seq2Seq",
+    "Shaw",
     "Single",
     "Sinusoidal",
     "Spec",

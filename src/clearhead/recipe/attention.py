@@ -116,8 +116,8 @@ class MultiHead(AttentionSpec):
             yield from self._position_refusals(place.position, query_size)
 
     def _position_refusals(self, position: PositionSpec, query_size: int) -> Iterator[tuple[str, str]]:
-        if position.rotates and self.score == "additive":
-            yield "score", f"{position.kind} turns queries against keys, which an additive score cannot see"
+        if position.multiplies and self.score == "additive":
+            yield "score", f"{position.kind} positions act on products q·k, and an additive score is none"
         if position.rotates and query_size % 2:
             yield (
                 "query_size",
@@ -125,4 +125,19 @@ class MultiHead(AttentionSpec):
             )
 
 
+class Linformer(MultiHead):
+    """Multi-head attention over a few sums of keys and values (L2.14): linear in the length, which has a bound."""
+
+    causal: ClassVar[bool] = False
+    relative: ClassVar[bool] = False
+    kind: Literal["linformer"] = "linformer"  # type: ignore[assignment]
+    rank: Count = 64
+    """Slots that keys and values are summed up into, k."""
+    length: Count = 512
+    """The longest sequence, for which the sums have weights; a longer one is an error."""
+    sharing: Literal["none", "headwise", "key-value", "layerwise"] = "headwise"
+    """Who shares the weights of the sums: nobody, all heads, also keys and values, also all layers of a stack."""
+
+
 register(MultiHead, module="clearhead.attention.multihead:MultiHeadAttention")
+register(Linformer, module="clearhead.attention.linformer:LinformerAttention")

@@ -15,7 +15,11 @@ class PositionSpec(Kinded):
     enters: ClassVar[Literal["embedding", "attention"]]
     """Added to the token embeddings once, or acting inside every self-attention of the stack."""
     rotates: ClassVar[bool] = False
-    """Turns queries and keys, so that it needs a dot product and an even head size."""
+    """Turns pairs of features of queries and keys, so that it needs an even head size."""
+    multiplies: ClassVar[bool] = False
+    """Acts on products of queries with keys, so that it needs a score that is one."""
+    per_layer: ClassVar[bool] = False
+    """Every layer of a stack has weights of its own; otherwise all layers share one scheme."""
 
     kind: str
     """Which scheme: see `clearhead presets --kinds`."""
@@ -79,11 +83,32 @@ class T5Buckets(PositionSpec):
             yield "max_distance", f"must be more than {exact}, the distances that have a bucket of their own"
 
 
+class Alibi(PositionSpec):
+    """A fixed bias per head that grows with the distance, −slope · |j − i|; any length, and nothing to learn."""
+
+    enters: ClassVar[Literal["embedding", "attention"]] = "attention"
+    kind: Literal["alibi"] = "alibi"
+
+
+class Shaw(PositionSpec):
+    """A learned vector for every distance, added to the keys, to the values, or to both (L2.12); any length."""
+
+    enters: ClassVar[Literal["embedding", "attention"]] = "attention"
+    multiplies: ClassVar[bool] = True
+    per_layer: ClassVar[bool] = True
+    kind: Literal["shaw"] = "shaw"
+    relative: Literal["keys", "values", "both"] = "both"
+    """Where the vectors enter: in the scores, in the outputs (as the notes have it), or in both."""
+    farthest: Annotated[int, Field(ge=1, le=100_000)] = 16
+    """Distances are told apart up to this one, k; those beyond share its vector."""
+
+
 class Rotary(PositionSpec):
     """RoPE: queries and keys are turned by an angle that grows with the position; any length."""
 
     enters: ClassVar[Literal["embedding", "attention"]] = "attention"
     rotates: ClassVar[bool] = True
+    multiplies: ClassVar[bool] = True
     kind: Literal["rope"] = "rope"
     layout: Literal["halves", "interleaved"] = "halves"
     """Which features form a pair: i and i + d/2 (Llama), or 2i and 2i + 1 (GPT-J)."""
@@ -95,4 +120,6 @@ register(NoPosition, module="clearhead.positions.absolute:NoPosition")
 register(Sinusoidal, module="clearhead.positions.absolute:SinusoidalPosition")
 register(Learned, module="clearhead.positions.absolute:LearnedPosition")
 register(T5Buckets, module="clearhead.positions.relative:BucketBias")
+register(Alibi, module="clearhead.positions.relative:AlibiBias")
+register(Shaw, module="clearhead.positions.shaw:ShawPosition")
 register(Rotary, module="clearhead.positions.relative:RotaryPosition")

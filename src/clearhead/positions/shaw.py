@@ -1,0 +1,67 @@
+"""Relative positions that are learned vectors (Shaw et al. 2018, L2.12): they meet the query, and join the values.
+
+Shapes: b batch, n queries, m keys, h heads, d features of a query, e of a value, k the farthest distance told apart.
+"""
+
+from typing import Literal
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from clearhead.positions.base import RelativePosition
+from clearhead.recipe import Shaw
+
+Relative = Literal["keys", "values", "both"]
+
+
+def shaw_index(queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"], farthest: int) -> Int[Tensor, "*b n m"]:
+    """clip(j − i, −k, k) + k: the row of the table for query i and key j, from 0 to 2k."""
+    return (keys.unsqueeze(-2) - queries.unsqueeze(-1)).clamp(-farthest, farthest) + farthest
+
+
+class ShawPosition(RelativePosition):
+    """score(i, j) = q_i·(k_j + a_{j−i}), output_i = Σ_j α_ij (v_j + b_{j−i}), with tables a and b shared by all heads.
+
+    Neither sum is formed for every pair: q_i·a has 2k + 1 values for each query, from which each key takes its own, and
+    the weights are summed by distance before they meet the table b.
+    """
+
+    def __init__(self, *, head_size: int, value_size: int, farthest: int = 16, relative: Relative = "both") -> None:
+        super().__init__()
+        self.farthest, self.relative = farthest, relative
+        self.keys = nn.Embedding(2 * farthest + 1, head_size) if relative != "values" else None
+        self.values = nn.Embedding(2 * farthest + 1, value_size) if relative != "keys" else None
+        self.weighs_positions = self.values is not None
+
+    @classmethod
+    def from_spec(cls, spec: Shaw, *, heads: int, head_size: int, value_size: int, causal: bool) -> "ShawPosition":
+        """Build from a recipe."""
+        del heads, causal
+        return cls(head_size=head_size, value_size=value_size, farthest=spec.farthest, relative=spec.relative)
+
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return f"{self.relative}, up to {self.farthest} tokens away"
+
+    def key_term(
+        self, query: Float[Tensor, "b h n d"], queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]
+    ) -> Float[Tensor, "b h n m"] | None:
+        """q_i·a_{j−i}."""
+        if self.keys is None:
+            return None
+        return (query @ self.keys.weight.T).gather(-1, self._index(query, queries, keys))
+
+    def value_term(
+        self, weights: Float[Tensor, "b h n m"], queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]
+    ) -> Float[Tensor, "b h n e"] | None:
+        """Σ_j α_ij b_{j−i}."""
+        if self.values is None:
+            return None
+        by_distance = weights.new_zeros(*weights.shape[:3], len(self.values.weight))
+        return by_distance.scatter_add(-1, self._index(weights, queries, keys), weights) @ self.values.weight
+
+    def _index(
+        self, like: Float[Tensor, "b h n x"], queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]
+    ) -> Int[Tensor, "b h n m"]:
+        index = shaw_index(queries, keys, self.farthest).unsqueeze(-3)  # the same for all heads
+        return index.expand(*like.shape[:2], *index.shape[-2:])
