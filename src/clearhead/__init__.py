@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from clearhead.blocks import SingleFeedForward as SingleFeedForward
     from clearhead.blocks import Stack as Stack
     from clearhead.blocks import StandardFeedForward as StandardFeedForward
+    from clearhead.costing import Cost as Cost
+    from clearhead.costing import Formula as Formula
+    from clearhead.costing import cost as cost
     from clearhead.decoding import Hypothesis as Hypothesis
     from clearhead.decoding import Rules as Rules
     from clearhead.decoding import Sampler as Sampler
@@ -87,6 +90,7 @@ _CONTENTS: dict[str, list[str]] = {
         *("Seq2Seq", "LanguageModel", "EncoderModel", "ClassifierModel", "build", "count_parameters"),
         *("SavedModel", "save_model", "load_model", "pick_device"),
     ],
+    "costing": ["cost", "Cost", "Formula"],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
     "predictor": ["load", "Predictor", "Answer"],
     "interop": ["load_huggingface"],

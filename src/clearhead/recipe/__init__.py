@@ -24,7 +24,7 @@ from clearhead.recipe.model import (
 from clearhead.recipe.norm import LayerNorm, NormSpec, RmsNorm
 from clearhead.recipe.position import Alibi, Learned, NoPosition, PositionSpec, Rotary, Shaw, Sinusoidal, T5Buckets
 from clearhead.recipe.reading import read_recipe, recipe_from
-from clearhead.recipe.registry import Kind, Kinded, Spec, kinds, module_of, register, slots
+from clearhead.recipe.registry import Kind, Kinded, Spec, cost_of, kinds, module_of, register, slots
 from clearhead.recipe.sources import preset_names, preset_text
 from clearhead.recipe.training import Decoding, Optimizer, Schedule, Training
 from clearhead.recipe.writing import recipe_table, recipe_toml
@@ -71,6 +71,7 @@ __all__ = [
     "Tokenizer",
     "Training",
     "Vocabulary",
+    "cost_of",
     "dropout_rate",
     "kinds",
     "module_of",

@@ -139,5 +139,9 @@ class Linformer(MultiHead):
     """Who shares the weights of the sums: nobody, all heads, also keys and values, also all layers of a stack."""
 
 
-register(MultiHead, module="clearhead.attention.multihead:MultiHeadAttention")
+register(
+    MultiHead,
+    module="clearhead.attention.multihead:MultiHeadAttention",
+    cost="clearhead.costing.forms.attention:multihead",
+)
 register(Linformer, module="clearhead.attention.linformer:LinformerAttention")

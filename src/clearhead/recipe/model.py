@@ -283,10 +283,14 @@ class Classifier(Encoder):
             yield "pooler", "the pooler sums up the first token: it needs pooling = first"
 
 
-register(Seq2Seq, module="clearhead.models.seq2seq:Seq2Seq")
-register(LanguageModel, module="clearhead.models.lm:LanguageModel")
-register(Encoder, module="clearhead.models.encoder:EncoderModel")
-register(Classifier, module="clearhead.models.encoder:ClassifierModel")
+register(Seq2Seq, module="clearhead.models.seq2seq:Seq2Seq", cost="clearhead.costing.forms.family:Seq2SeqForm")
+register(
+    LanguageModel, module="clearhead.models.lm:LanguageModel", cost="clearhead.costing.forms.family:LanguageModelForm"
+)
+register(Encoder, module="clearhead.models.encoder:EncoderModel", cost="clearhead.costing.forms.family:EncoderForm")
+register(
+    Classifier, module="clearhead.models.encoder:ClassifierModel", cost="clearhead.costing.forms.family:ClassifierForm"
+)
 
 
 class Recipe(Spec):

@@ -1,0 +1,60 @@
+"""What normalisation costs."""
+
+from sympy import Expr
+
+from clearhead.costing.forms.letters import lg
+from clearhead.costing.forms.sketch import FLOAT, MASK, Sketch, Storage, product
+from clearhead.recipe import LayerNorm, RmsNorm
+
+
+def layernorm(spec: LayerNorm, x: Sketch) -> Sketch:
+    """7d + 2 operations a token and 2⌈log₂ d⌉ + 9 behind each other; x, the mean and 1/σ are kept.
+
+    With ε outside, or over the sequence, torch has no kernel: every step is an operator that keeps what it needs.
+    """
+    *rows, width = x.shape
+    tokens = product(*rows)
+    if spec.axis == "token" and spec.eps_place == "inside":
+        affine = 2 * int(spec.affine)
+        keeps = (x.storage, Storage(tokens * FLOAT), Storage(tokens * FLOAT))
+        y = x.kernel(tokens * ((5 + affine) * width + 2), 2 * lg(width) + 7 + affine, keeps=keeps)
+        if spec.affine:
+            x.ledger.parameter(width, kind="vector")
+            x.ledger.parameter(width, kind="vector")
+        return y
+    if spec.axis == "token":
+        mean = x.sum(*rows, mean=True)
+        variance = x.add(mean).apply(keeps="input").sum(*rows, mean=True)
+    else:
+        share, left = x.ledger.constant(*rows), (rows[0], width)
+        mean = x.multiply(share).sum(*left)
+        variance = x.add(mean).apply(keeps="input").multiply(share).sum(*left)
+    deviation = _deviation(variance, outside=spec.eps_place == "outside")
+    y = x.add(mean).divide(deviation)
+    return y.gain(width).shift(width) if spec.affine else y
+
+
+def _deviation(variance: Sketch, *, outside: bool) -> Sketch:
+    """√(σ² + ε), or √σ² + ε with constant rows masked around the root."""
+    if not outside:
+        return variance.scale().apply(keeps="output")
+    constant = Storage(variance.numel * MASK)
+    return variance.masked(constant).apply(keeps="output").masked(constant).scale()
+
+
+def rmsnorm(spec: RmsNorm, x: Sketch) -> Sketch:
+    """4d + 2 operations a token and ⌈log₂ d⌉ + 6 behind each other; x, 1/rms and what is scaled are kept."""
+    *rows, width = x.shape
+    tokens, affine = product(*rows), int(spec.affine)
+    y = x.kernel(
+        tokens * ((3 + affine) * width + 2),
+        lg(width) + 5 + affine,
+        keeps=(x.storage, Storage(tokens * FLOAT), *_scaled(x.numel, affine)),
+    )
+    if spec.affine:
+        x.ledger.parameter(width, kind="vector")
+    return y
+
+
+def _scaled(size: Expr, affine: int) -> tuple[Storage, ...]:
+    return (Storage(size * FLOAT),) * affine
