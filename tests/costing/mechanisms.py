@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from sympy import Expr, expand, preorder_traversal
+from sympy import Expr, Integer, expand, preorder_traversal
 
 from clearhead.costing import B, Cost, m, n
+from clearhead.costing.forms.letters import OPEN
 from clearhead.costing.tracing import attention_path
 from clearhead.models import build
 from clearhead.recipe import Recipe, kinds, read_recipe
@@ -120,3 +121,8 @@ def wrong_variants(formula: Expr) -> Iterator[Expr]:
     for symbol in formula.free_symbols:
         yield expand(formula.xreplace({symbol: symbol**2}))
     assert not any(part.is_Float for part in preorder_traversal(formula))
+
+
+def worth(formula: Expr, place: dict[str, int]) -> Expr:
+    """What an expression is worth where n, m, B and t have these values."""
+    return formula.xreplace({OPEN[name]: Integer(value) for name, value in place.items()})

@@ -102,4 +102,4 @@ class Letters:
     @property
     def values(self) -> Mapping[Symbol, int]:
         """What the letters stand for."""
-        return dict(self._values)
+        return {symbol: Integer(value) for symbol, value in self._values.items()}
