@@ -86,12 +86,6 @@ def test_a_lecture_stands_for_its_claims_and_a_wrong_id_gets_the_nearest() -> No
         find_claims(["L48"])
 
 
-def test_L1_11_memory_grows_with_the_square_only_if_weights_are_kept() -> None:
-    """L1.11: 4 bytes for each head and pair of tokens on the explicit path, none on the fused one."""
-    assert observed("L1.11", "bytes for each pair of tokens (the n² part), explicit") == 16
-    assert observed("L1.11", "bytes for each pair of tokens (the n² part), fused") == 0
-
-
 def test_L3_7_what_heads_attend_to_emerges_in_training() -> None:
     """L3.7: a head that reads backwards exists after training and not before."""
     what = "weight of the best cross-attention head on the mirrored letter"

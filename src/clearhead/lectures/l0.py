@@ -44,6 +44,39 @@ CLAIMS = (
         demonstration="l0_attention:soft_and_hard",
     ),
     Claim(
+        id="L0.4",
+        title="A matrix product takes mnp multiplications and mp numbers",
+        statement="The product of an m × n and an n × p matrix takes time proportional to mnp and leaves mp numbers.",
+        latex=r"(m\times n)\cdot(n\times p):\quad\text{time } O(mnp)\quad\text{space } O(mp)",
+        verdict="holds",
+        module="clearhead.costing.forms.lecture",
+        test="tests/lectures/test_costs.py::test_L0_4_a_matrix_product",
+        demonstration="l0_cost:matmul",
+    ),
+    Claim(
+        id="L0.5",
+        title="The time of attention, term by term",
+        statement="Scores take NMd_q, turning them into weights NM, mixing the values NMd_v; together the two "
+        "products decide.",
+        latex=r"QK^\top:\,O(NMd_q)\quad a(QK^\top):\,O(NM)\quad AV:\,O(NMd_v)"
+        r"\\\text{all: } O(NMd_q+NMd_v)",
+        verdict="holds",
+        module="clearhead.costing.forms.lecture",
+        test="tests/lectures/test_costs.py::test_L0_5_attention_takes_its_two_products",
+        demonstration="l0_cost:attention_time",
+    ),
+    Claim(
+        id="L0.6",
+        title="The space of attention",
+        statement="Attention makes an N × M matrix of weights and N results.",
+        latex=r"O(MN+Nd_v)",
+        verdict="slip in the notes",
+        right="a result has d_v features; the notes print d_n, which is not defined",
+        module="clearhead.costing.forms.lecture",
+        test="tests/lectures/test_costs.py::test_L0_6_attention_makes_weights_and_results",
+        demonstration="l0_cost:attention_memory",
+    ),
+    Claim(
         id="L0.7",
         title="Many heads, with free sizes",
         statement="Each of h heads projects queries, keys and values to sizes of its own and attends; their results "
@@ -57,6 +90,31 @@ CLAIMS = (
         module="clearhead.attention.multihead",
         test="tests/attention/test_multihead.py::test_L0_7_free_sizes",
         demonstration="l0_attention:heads_of_free_sizes",
+    ),
+    Claim(
+        id="L0.8",
+        title="The time of multi-head attention, term by term",
+        statement="Projections of queries, keys and values, attention in every head, and the output projection; with "
+        "one head the notes give its attention alone.",
+        latex=r"O\left(h\left(d_q\tilde d_q(M+N)+d_v\tilde d_vM\right)+h"
+        r"\left(NM\tilde d_q+NM\tilde d_v\right)+Nh\tilde d_vd_o\right)"
+        r"\\h=1:\quad O(NM\tilde d_q+NM\tilde d_v)",
+        verdict="holds under a condition",
+        right="only products are counted: no biases, no softmax; and the line for h = 1 leaves the projections out",
+        module="clearhead.costing.forms.lecture",
+        test="tests/lectures/test_costs.py::test_L0_8_multi_head_attention_term_by_term",
+        demonstration="l0_cost:multihead_time",
+    ),
+    Claim(
+        id="L0.9",
+        title="The space of multi-head attention, term by term",
+        statement="The numbers that are made: projected queries, keys and values, a matrix of weights and a result "
+        "for each head, and the output.",
+        latex=r"O\left(h\left(\tilde d_q(M+N)+\tilde d_vM\right)+h\left(MN+N\tilde d_v\right)+Nd_o\right)",
+        verdict="holds",
+        module="clearhead.costing.forms.lecture",
+        test="tests/lectures/test_costs.py::test_L0_9_multi_head_attention_makes_what_the_formula_says",
+        demonstration="l0_cost:multihead_memory",
     ),
     Claim(
         id="L0.10",

@@ -102,7 +102,7 @@ CLAIMS = (
         verdict="holds under a condition",
         right="only if the weights are formed: the fused path computes the same and keeps O(n)",
         module="clearhead.attention.attend",
-        test="tests/lectures/test_claims.py::test_L1_11_memory_grows_with_the_square_only_if_weights_are_kept",
+        test="tests/costing/test_space.py::test_L1_11_memory_grows_with_the_square_of_the_length_unless_attention_is_fused",
         demonstration="l1_models:memory_grows",
     ),
 )

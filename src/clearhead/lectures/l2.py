@@ -4,6 +4,42 @@ from clearhead.lectures.claim import Claim
 
 CLAIMS = (
     Claim(
+        id="L2.1",
+        title="Interaction distance: O(l) in an RNN, O(1) in attention",
+        statement="In a recurrent net two words are as many steps apart as there are words between them; in attention "
+        "every word is next to every other.",
+        latex=r"\text{RNN: } O(l)\qquad\text{attention: } O(1)",
+        verdict="holds",
+        module="clearhead.costing.forms.lecture",
+        test="tests/lectures/test_costs.py::test_L2_1_attention_reaches_in_one_layer",
+        demonstration="l2_cost:interaction_distance",
+    ),
+    Claim(
+        id="L2.2",
+        title="What cannot run in parallel does not grow with the length",
+        statement="A recurrent net has to wait for each word; attention computes all words at once.",
+        latex=r"\text{span of training: } O(\log n)\qquad\text{span of decoding: } O(m\log m)",
+        verdict="slip in the notes",
+        right="true while training; a decoder still writes one token after the other, and a cache lowers its work, "
+        "not its waiting",
+        module="clearhead.costing.forms.bill",
+        test="tests/costing/test_decoding.py::test_L2_2_decoding_takes_steps_that_wait_for_each_other_and_training_does_not",
+        demonstration="l2_cost:parallel_training",
+    ),
+    Claim(
+        id="L2.3",
+        title="Lower time complexity in the length, and yet quadratic",
+        statement="The notes name a lower complexity in the sequence length as the motive, and quadratic compute as "
+        "the drawback.",
+        latex=r"2n^2d<2nd^2\iff n<d",
+        verdict="slip in the notes",
+        right="attention grows with the square of the length, a recurrent layer only in proportion: attention is "
+        "cheaper only while n < d",
+        module="clearhead.costing.forms.lecture",
+        test="tests/lectures/test_costs.py::test_L2_3_attention_is_cheaper_below_n_equal_to_d",
+        demonstration="l2_cost:quadratic_all_the_same",
+    ),
+    Claim(
         id="L2.4",
         title="q, k and v are linear maps of the token",
         statement="Each token is a column, and queries, keys and values are matrices times that column.",
@@ -97,5 +133,43 @@ CLAIMS = (
         module="clearhead.positions.relative",
         test="tests/models/test_contracts.py::test_L2_11_only_absolute_schemes_notice_a_shift",
         demonstration="l2_positions:shift_changes_nothing",
+    ),
+    Claim(
+        id="L2.12",
+        title="Relative positions are learned and added",
+        statement="Vectors for distances are learned, and added to what self-attention puts out.",
+        latex=r"y_i=\sum_{j}\alpha_{ij}\left(v_j+b_{j-i}\right)\qquad\alpha_{ij}\propto\exp"
+        r"\left(\frac{q_i\cdot(k_j+a_{j-i})}{\sqrt{d}}\right)",
+        verdict="slip in the notes",
+        right="that is the values' half of the published scheme; the other half adds vectors to the keys, inside the "
+        "score",
+        module="clearhead.positions.shaw",
+        test="tests/positions/test_shaw.py::test_L2_12_relative_vectors_join_keys_and_values",
+        demonstration="l2_positions:learned_relative",
+    ),
+    Claim(
+        id="L2.13",
+        title="Heads of size d/h: the same computation",
+        statement="Each head is as many times smaller as there are heads, so that all of them together cost as much "
+        "as one.",
+        latex=r"h\cdot\left(3n d\cdot\frac{d}{h}+2n^2\cdot\frac{d}{h}\right)+nd^2=4nd^2+2n^2d",
+        verdict="holds under a condition",
+        right="for the products; the softmax runs in every head, so its work is multiplied by h",
+        module="clearhead.costing.forms.lecture",
+        test="tests/lectures/test_costs.py::test_L2_13_heads_share_the_products_and_not_the_softmax",
+        demonstration="l2_cost:heads_cost_the_same",
+    ),
+    Claim(
+        id="L2.14",
+        title="Quadratic compute, which Linformer attempts to solve",
+        statement="Every pair of words interacts, so compute grows with the square of the length; Linformer sums keys "
+        "and values up into k slots first.",
+        latex=r"\operatorname{softmax}\left(\frac{Q(EK)^\top}{\sqrt{d}}\right)(FV)\qquad 4nd^2+4nkd",
+        verdict="holds under a condition",
+        right="for a length that is known beforehand and without a causal mask, as a slot mixes positions; it pays "
+        "from n = 2k on",
+        module="clearhead.attention.linformer",
+        test="tests/attention/test_linformer.py::test_L2_14_with_E_the_identity_it_is_full_attention",
+        demonstration="l2_cost:linformer",
     ),
 )

@@ -31,6 +31,39 @@ CLAIMS = (
         demonstration="l3_heads:sum_over_features",
     ),
     Claim(
+        id="L3.3",
+        title="1(a): the softmax in O(ln T + ln U)",
+        statement="With as many processors as could be used, scores over U features and the normaliser over T "
+        "positions take the sum of two logarithms; in practice the inner products are serial, and take U.",
+        latex=r"O(\ln T+\ln U)\qquad\text{in practice: } O(U+\ln T)",
+        verdict="holds",
+        module="clearhead.costing.forms.lecture",
+        test="tests/costing/test_span.py::test_L3_3_scores_and_softmax_take_log_U_plus_log_T",
+        demonstration="l3_span:softmax_in_parallel",
+    ),
+    Claim(
+        id="L3.4",
+        title="1(b): the layer in O(ln T + ln J)",
+        statement="The whole self-attention layer takes logarithmic parallel time; in practice, with serial inner "
+        "products, the solution says O(J + ln T).",
+        latex=r"O(\ln T+\ln J)\qquad\text{in practice: } O(J+T)",
+        verdict="slip in the notes",
+        right="mixing the values is an inner product over T as well, so serial inner products give O(J + T)",
+        module="clearhead.costing.forms.lecture",
+        test="tests/costing/test_span.py::test_L3_4_the_layer_takes_log_T_plus_log_J_and_serial_dot_products_take_J_plus_T",
+        demonstration="l3_span:layer_in_parallel",
+    ),
+    Claim(
+        id="L3.6",
+        title="2(b): a layer over a picture in O(ln XY + ln J)",
+        statement="Over X × Y positions the layer takes the same parallel time as over T = XY.",
+        latex=r"O(\ln XY+\ln J)",
+        verdict="holds",
+        module="clearhead.costing.forms.lecture",
+        test="tests/costing/test_span.py::test_L3_6_two_dimensions_are_T_equal_to_XY",
+        demonstration="l3_span:two_dimensions_in_parallel",
+    ),
+    Claim(
         id="L3.7",
         title="What heads mean emerges in training",
         statement="Heads are meant to hold different relations between words. What each of them comes to mean is not "

@@ -4,6 +4,77 @@ from clearhead.lectures.claim import Claim
 
 CLAIMS = (
     Claim(
+        id="L4.1",
+        title="A (2×3)(3×1) product: 6 multiplications, 3 parameters",
+        statement="The example that the counting starts from: two rows times a learnable column.",
+        latex=r"2\times 3\times 1=6\qquad 3\times 1=3",
+        verdict="holds",
+        module="clearhead.costing.tracing.run",
+        test="tests/lectures/test_costs.py::test_L4_1_the_example_itself",
+        demonstration="l4_cost:two_by_three",
+    ),
+    Claim(
+        id="L4.2",
+        title="Self-attention head by head",
+        statement="In each of h heads: three projections, the scores, the values; then the output projection of all "
+        "of them.",
+        latex=r"Q,K,V:\,\frac{nd^2}{h}\text{ each}\quad\text{scores: }\frac{n^2d}{h}"
+        r"\quad\text{values: }\frac{n^2d}{h}\quad\text{output: }nd^2",
+        verdict="holds",
+        module="clearhead.costing.forms.lecture",
+        test="tests/lectures/test_costs.py::test_L4_2_rows_of_the_derivation",
+        demonstration="l4_cost:head_by_head",
+    ),
+    Claim(
+        id="L4.3",
+        title="Self-attention: 4nd² + 2n²d, and 4d² parameters",
+        statement="The sum over the heads; the module table prints its order as n²d.",
+        latex=r"h\cdot\left(\frac{3nd^2}{h}+\frac{2n^2d}{h}\right)+nd^2=4nd^2+2n^2d\qquad 4d^2",
+        verdict="slip in the notes",
+        right="these are multiply-accumulates (FLOPs are twice as many), without biases and softmax and without what "
+        "a causal mask saves; the printed row O(n²d) drops the projections, which decide while n < 2d",
+        module="clearhead.costing.forms.attention",
+        test="tests/lectures/test_costs.py::test_L4_3_self_attention",
+        demonstration="l4_cost:self_attention",
+    ),
+    Claim(
+        id="L4.4",
+        title="Feed-forward: 8nd², and 8d² parameters",
+        statement="Two maps, up to the hidden features and down again.",
+        latex=r"2nd\cdot d_{\text{ff}}=8nd^2\qquad 2d\cdot d_{\text{ff}}=8d^2",
+        verdict="holds under a condition",
+        right="for d_ff = 4d, and without biases",
+        module="clearhead.costing.forms.feedforward",
+        test="tests/lectures/test_costs.py::test_L4_4_feed_forward",
+        demonstration="l4_cost:feed_forward",
+    ),
+    Claim(
+        id="L4.5",
+        title="Is attention worse than a recurrent layer?",
+        statement="With its projections a layer takes n²d + nd², more than a recurrent layer's nd²; the answer given "
+        "is that attention did not need projections at first, so that it is n²d.",
+        latex=r"4nd^2+2n^2d\quad\text{against}\quad 2n^2d\quad\text{against}\quad 2nd^2",
+        verdict="slip in the notes",
+        right="the first, additive attention had matrices too; without any, attention is cheaper than a recurrent "
+        "layer while n < d, and with them never, but cheaper than an LSTM while n < 2d",
+        module="clearhead.attention.multihead",
+        test="tests/attention/test_multihead.py::test_L4_5_attention_without_projections",
+        demonstration="l4_cost:projections_or_not",
+    ),
+    Claim(
+        id="L4.6",
+        title="Table 1: work, waiting and distance of four layers",
+        statement="Self-attention, recurrence, convolution and restricted attention: work per layer, operations that "
+        "must wait, and the longest path between two positions.",
+        latex=r"\text{attention: } n^2d,\,1,\,1\qquad\text{recurrent: } nd^2,\,n,\,n"
+        r"\\\text{convolution: } knd^2,\,1,\,\log_kn\qquad\text{restricted: } rnd,\,1,\,n/r",
+        verdict="holds under a condition",
+        right="as orders, and without the projections of attention; the convolutions must be dilated",
+        module="clearhead.costing.forms.lecture",
+        test="tests/lectures/test_costs.py::test_L4_6_table_one",
+        demonstration="l4_cost:table_one",
+    ),
+    Claim(
         id="L4.7",
         title="Means and variances of sums and products",
         statement="Four rules for means and variances of sums and products of random variables.",

@@ -1,7 +1,12 @@
-"""Comparing tensors: what every demonstration does at its end."""
+"""Comparing tensors, and formulas: what every demonstration does at its end."""
 
+from collections.abc import Mapping
+
+import sympy
+from sympy import Expr
 from torch import Tensor
 
+from clearhead.costing.forms.formula import text
 from clearhead.lectures.evidence import Measure
 
 ROUNDING = 1e-5
@@ -23,3 +28,13 @@ def alike(what: str, mine: Tensor, other: Tensor, tolerance: float = ROUNDING) -
 def far(what: str, mine: Tensor, other: Tensor, at_least: float) -> Measure:
     """The claim that two tensors of one shape are visibly different."""
     return Measure(f"{what}: max|Δ|", at_least, gap(mine, other), relation="≥")
+
+
+def formula_gap(what: str, claimed: Expr, derived: Expr) -> Measure:
+    """The claim that a formula is what the product derives, as expressions: their difference is 0."""
+    return Measure(f"{what}: claimed − derived", "0", text(sympy.expand(claimed - derived)))
+
+
+def at(expression: Expr, sizes: Mapping[str, int]) -> int:
+    """The number that an expression is worth for these sizes."""
+    return int(expression.subs({symbol: sizes[symbol.name] for symbol in expression.free_symbols}))

@@ -1,17 +1,19 @@
-"""L2.10 and L2.11: sinusoidal positions in three layouts, and which schemes notice a shift."""
+"""L2.10 to L2.12: sinusoidal positions in three layouts, which schemes notice a shift, and learned relative ones."""
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from clearhead.attention import Sight
+from clearhead.attention import MultiHeadAttention, Sight
 from clearhead.errors import RecipeError
-from clearhead.lectures.demonstrations.compare import alike, gap
+from clearhead.lectures.demonstrations.compare import alike, far, gap
+from clearhead.lectures.demonstrations.pytorch import randomise
 from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
 from clearhead.lectures.figure import Bars, Heat
 from clearhead.models import EncoderModel, build
-from clearhead.positions import sinusoids
+from clearhead.positions import ShawPosition, sinusoids
 from clearhead.recipe import PositionSpec, kinds, preset_names, read_recipe
 
 
@@ -125,7 +127,11 @@ def shift_changes_nothing() -> Evidence:
                 "Every scheme for lines",
                 ("scheme", "enters", what),
                 tuple(
-                    (kind, "attention" if kind in relative else "embedding", gap(*pair))
+                    (
+                        kind,
+                        "nowhere" if kind == "none" else "attention" if kind in relative else "embedding",
+                        gap(*pair),
+                    )
                     for kind, (_, *pair) in moved.items()
                 ),
             ),
@@ -163,3 +169,56 @@ def _run(model: EncoderModel, by: int) -> Tensor:
         for layer in stack.layers:
             x = layer(x, sight)
     return x
+
+
+def learned_relative() -> Evidence:
+    """L2.12: Shaw's vectors, for keys, for values and for both, against a loop over every pair of tokens."""
+    reach, width, heads, n = 2, 16, 2, 6
+    positions = torch.arange(n)
+    x = torch.randn(1, n, width)
+    halves: tuple[Literal["keys", "values", "both"], ...] = ("keys", "values", "both")
+    results: dict[str, tuple[Tensor, Tensor]] = {}
+    for relative in halves:
+        module = MultiHeadAttention(width=width, heads=heads)
+        scheme = ShawPosition(head_size=8, value_size=8, farthest=reach, relative=relative)
+        for part in (module, scheme):
+            randomise(part)
+        sight = Sight(scheme=scheme, queries=positions, keys=positions)
+        with torch.no_grad():
+            results[relative] = (module(x, sight=sight)[0], _shaw_loop(module, scheme, x[0]))
+            plain = module(x)[0]
+            unclipped = _shaw_loop(module, scheme, x[0], turned=True)
+    name = "values and keys, against the loop"
+    return Evidence(
+        measures=(
+            *(alike(f"relative = {relative}, against a loop over pairs", *pair) for relative, pair in results.items()),
+            far("values alone against both", results["values"][0], results["both"][0], 0.05),
+        ),
+        wrong=(
+            Wrong("no relative positions", alike(name, plain, results["both"][1])),
+            Wrong("distances from key to query: i − j", alike(name, results["both"][0], unclipped)),
+        ),
+        notes=(
+            f"Distances beyond {reach} share a vector; both tables have 2k + 1 = {2 * reach + 1} rows for all heads.",
+        ),
+    )
+
+
+def _shaw_loop(module: MultiHeadAttention, scheme: ShawPosition, x: Tensor, *, turned: bool = False) -> Tensor:
+    """Σ_j α_ij (v_j + b_{j−i}) with α_ij ∝ exp(q_i·(k_j + a_{j−i})/√d), one pair at a time."""
+    n, size, reach = len(x), 8, scheme.farthest
+    q, k, v = (part(x).view(n, module.heads, size) for part in (module.query, module.key, module.value))
+    nothing = torch.zeros(2 * reach + 1, size)
+    a = nothing if scheme.keys is None else scheme.keys.weight
+    b = nothing if scheme.values is None else scheme.values.weight
+    heads = []
+    for head in range(module.heads):
+        rows = []
+        for i in range(n):
+            place = [max(-reach, min(reach, i - j if turned else j - i)) + reach for j in range(n)]
+            scores = torch.stack([q[i, head] @ (k[j, head] + a[place[j]]) for j in range(n)]) / size**0.5
+            weights = scores.softmax(0)
+            rows.append(sum((weights[j] * (v[j, head] + b[place[j]]) for j in range(n)), torch.zeros(size)))
+        heads.append(torch.stack(rows))
+    joined: Tensor = module.output(torch.cat(heads, dim=-1))
+    return joined

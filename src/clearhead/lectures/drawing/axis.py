@@ -22,7 +22,7 @@ class Axis:
         known = sorted(set(values))
         low, high = min(known[0], 0.0) if from_zero else known[0], known[-1]
         if log:
-            sizes = all(value >= 1 and math.log2(value).is_integer() for value in known)
+            sizes = high <= 2**15 and all(value >= 1 and math.log2(value).is_integer() for value in known)
             grow = max((high / low) ** room, 1.05 if high == low else 1.0)
             return cls(low / grow, high * grow, True, _log_ticks(low / grow, high * grow, sizes=sizes))
         if high == low:
