@@ -60,8 +60,22 @@ for sharing in ("none", "headwise", "key-value", "layerwise"):
     small = [f"attention.{setting}" for setting in ("rank=3", "length=16", f"sharing={sharing}")]
     parts = [f"model.{part}.{setting}" for part in ("encoder", "cross") for setting in small]
     VARIANTS[f"Linformer {sharing}"] = VARIANTS["attention linformer"] + parts
+ALONE = ["model.position.kind=none", "model.attention.kind=disentangled", "model.attention.span=3"]
+VARIANTS["disentangled alone"] = ALONE
+    "model.attention.kind=disentangled",
+    "model.attention.span=3",
+    "model.position.kind=none",
+]
+VARIANTS["disentangled v2"] = [
+    *ALONE,
+    "model.attention.span=6",
+    "model.attention.buckets=4",
+    "model.attention.normalised=true",
+    "model.attention.shared_projections=true",
+]
 
 RELATIVE = [f"position {kind}" for kind in ("none", "t5", "alibi", "shaw", "rope")] + ["Shaw keys", "Shaw values"]
+RELATIVE += ["disentangled alone", "disentangled v2"]
 ABSOLUTE = ["position sinusoidal", "position learned"]
 ORDERED = [name for name in VARIANTS if "informer" in name or "isentangled" in name]
 """Attention that knows the order of its tokens by itself."""

@@ -3,6 +3,7 @@
 from clearhead.attention.attend import attend, fused, weigh
 from clearhead.attention.cache import Cache, KeyValues, LayerCache
 from clearhead.attention.choice import choose
+from clearhead.attention.disentangled import DisentangledAttention, RelativeTable
 from clearhead.attention.linformer import LengthMap, LinformerAttention
 from clearhead.attention.multihead import MultiHeadAttention, Weights
 from clearhead.attention.score import AdditiveScore, DotScore, MultiplicativeScore, additive, divisor, dot
@@ -11,6 +12,7 @@ from clearhead.attention.sight import Sight, causal_mask
 __all__ = [
     "AdditiveScore",
     "Cache",
+    "DisentangledAttention",
     "DotScore",
     "KeyValues",
     "LayerCache",
@@ -18,6 +20,7 @@ __all__ = [
     "LinformerAttention",
     "MultiHeadAttention",
     "MultiplicativeScore",
+    "RelativeTable",
     "Sight",
     "Weights",
     "additive",

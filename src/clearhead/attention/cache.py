@@ -6,6 +6,7 @@ Shapes: b batch, h heads, t tokens so far, d and e features of a key and of a va
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,6 +18,8 @@ class KeyValues:
 
     def __init__(self) -> None:
         self.length = 0
+        self.kept: dict[str, Any] = {}
+        """What else an attention keeps between steps, the same for every line."""
         self._keys: Float[Tensor, "b h c d"] | None = None
         self._values: Float[Tensor, "b h c e"] | None = None
 

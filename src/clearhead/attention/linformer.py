@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from clearhead.attention.cache import KeyValues
 from clearhead.attention.multihead import MultiHeadAttention
 from clearhead.attention.sight import Sight
 from clearhead.errors import TooLong
@@ -93,6 +94,7 @@ class LinformerAttention(MultiHeadAttention):
         keys: Float[Tensor, "b h s q"],
         values: Float[Tensor, "b h s e"],
         sight: Sight,
+        cache: KeyValues | None = None,
     ) -> Float[Tensor, "b h n e"]:
-        del sight  # every slot may be looked at
+        del sight, cache  # every slot may be looked at
         return super()._attend(query, keys, values, Sight())

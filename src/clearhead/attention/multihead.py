@@ -117,7 +117,7 @@ class MultiHeadAttention(nn.Module):
             if cache is not None:
                 head_keys, head_values = cache.append(head_keys, head_values)
 
-        heads = self._attend(query, head_keys, head_values, sight)  # (b, h, n, e)
+        heads = self._attend(query, head_keys, head_values, sight, cache)  # (b, h, n, e)
         mixed: Tensor = self.output(heads.transpose(1, 2).flatten(2))  # (b, n, o)
         return mixed
 
@@ -137,7 +137,9 @@ class MultiHeadAttention(nn.Module):
         keys: Float[Tensor, "b h m q"],
         values: Float[Tensor, "b h m e"],
         sight: Sight,
+        cache: KeyValues | None = None,
     ) -> Float[Tensor, "b h n e"]:
+        del cache  # for kinds that keep more than keys and values
         n, m = query.shape[2], keys.shape[2]
         query = self.score.fold(query)
         bias = sight.bias

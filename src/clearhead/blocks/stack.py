@@ -5,6 +5,7 @@ Shapes: b batch, n tokens, d features, m and k the same of the memory, t tokens 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -23,6 +24,14 @@ class Memory:
     """A vector for every source token."""
     present: Bool[Tensor, "b m"] | None
     """False for padding; None if there is none."""
+
+    def sight(self, queries: Int[Tensor, "*b t"]) -> Sight:
+        """What a decoder's tokens, which stand at these positions, see of it."""
+        return Sight(present=self.present, queries=queries, keys=self._positions)
+
+    @cached_property
+    def _positions(self) -> Int[Tensor, "m"] | Int[Tensor, "b m"]:
+        return positions_of(self.states.shape[1], self.present, self.states.device)
 
     def select(self, rows: Int[Tensor, "r"]) -> "Memory":
         """Keep these rows of the batch, in this order."""
@@ -80,7 +89,7 @@ class Stack(nn.Module):
         x: Tensor = self.embedding(ids, queries, total, segments, present)
         if cache is not None:  # only now: a sequence that is too long must not leave a cache half extended
             cache.present, cache.length = all_present, total
-        memory_sight = None if memory is None else Sight(present=memory.present)
+        memory_sight = None if memory is None else memory.sight(queries)
         for index, layer in enumerate(self.layers):
             x = layer(
                 x,

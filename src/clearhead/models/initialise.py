@@ -4,6 +4,7 @@ import math
 
 from torch import nn
 
+from clearhead.attention import RelativeTable
 from clearhead.blocks import Layer, Output
 from clearhead.positions import AbsolutePosition, RelativePosition
 from clearhead.recipe import Init
@@ -24,7 +25,7 @@ def initialise(model: nn.Module, init: Init) -> None:
             nn.init.normal_(module.weight, std=init.std)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
-    places = [part for part in model.modules() if isinstance(part, AbsolutePosition | RelativePosition)]
+    places = [part for part in model.modules() if isinstance(part, AbsolutePosition | RelativePosition | RelativeTable)]
     positions = {id(table) for part in places for table in part.modules()}
     for table in tables:  # after the maps: an output tied to an embedding starts as the embedding does
         small = init.kind == "normal" or id(table) in positions

@@ -3,7 +3,7 @@
 ``read_recipe("tiny", "model.layers=2")`` reads a preset or a TOML file with overrides; ``register`` adds a kind.
 """
 
-from clearhead.recipe.attention import AttentionSpec, Linformer, MultiHead, Place
+from clearhead.recipe.attention import AttentionSpec, Disentangled, Linformer, MultiHead, Place
 from clearhead.recipe.data import Data, Tokenizer
 from clearhead.recipe.feedforward import FeedForwardSpec, Gated, Outer, Single, Standard
 from clearhead.recipe.model import (
@@ -36,6 +36,7 @@ __all__ = [
     "Cross",
     "Data",
     "Decoding",
+    "Disentangled",
     "Dropout",
     "Embedding",
     "Encoder",

@@ -139,9 +139,43 @@ class Linformer(MultiHead):
     """Who shares the weights of the sums: nobody, all heads, also keys and values, also all layers of a stack."""
 
 
+class Disentangled(AttentionSpec):
+    """Content and distance meet separately (L4.9, DeBERTa): content to content, to position, and back."""
+
+    kind: Literal["disentangled"] = "disentangled"
+    terms: Annotated[list[Literal["c2c", "c2p", "p2c"]], Field(min_length=1)] = Field(["c2c", "c2p", "p2c"])
+    """Which terms make up the score; it is divided by √(their number · head size)."""
+    span: Annotated[int, Field(ge=2, le=1_000_000)] = 128
+    """Distances are told apart up to this one, k; those beyond share its vector."""
+    buckets: Annotated[int, Field(ge=4, le=1_000_000, multiple_of=2)] | None = None
+    """Vectors for each direction, fewer than the distances: far ones share them logarithmically (v2)."""
+    normalised: bool = False
+    """Normalise the table of relative positions (v2)."""
+    shared_projections: bool = False
+    """Positions are projected by the content's own W_Q and W_K (v2)."""
+    p2c_index: Literal["released", "paper"] = "released"
+    """Whether a key meets the distance i − j, as in every released model, or j − i, as the paper prints it."""
+    choice: Literal["soft", "hard"] = "soft"
+    """Softmax over all keys, or the one best key (L0.3), trained straight-through."""
+    bias: bool = True
+    """A bias in each projection."""
+
+    def refusals(self, place: Place) -> Iterator[tuple[str, str]]:
+        """Buckets that do not save rows, and projections that cannot be shared."""
+        yield from super().refusals(place)
+        if self.buckets is not None and self.buckets >= self.span:
+            yield "buckets", f"must be fewer than the distances told apart, span = {self.span}"
+        if self.shared_projections and place.memory_width != place.width:
+            yield (
+                "shared_projections",
+                f"the memory ({place.memory_width}) is not as wide as the table of positions ({place.width})",
+            )
+
+
 register(
     MultiHead,
     module="clearhead.attention.multihead:MultiHeadAttention",
     cost="clearhead.costing.forms.attention:multihead",
 )
+register(Disentangled, module="clearhead.attention.disentangled:DisentangledAttention")
 register(Linformer, module="clearhead.attention.linformer:LinformerAttention")

@@ -328,6 +328,8 @@ def _describe(schema: Mapping[str, Any]) -> Iterator[str]:
             yield from option["enum"]
         elif "const" in option:
             yield str(option["const"])
+        elif option.get("type") == "array":
+            yield f"a list of {', '.join(_describe(option.get('items', {})))}"
         elif option.get("type") in _TYPES:
             rules = [text.format(option[name]) for name, text in _BOUNDS.items() if name in option]
             yield " ".join([_TYPES[option["type"]], " and ".join(rules)]).strip()

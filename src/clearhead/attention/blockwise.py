@@ -1,0 +1,256 @@
+"""Attention whose scores also depend on distances, a block of queries at a time: the n×m scores are never held.
+
+    score(i, j) = [q_i·k_j] + q_i·a_{i−j} + k_j·c_{i−j},   each term if its table is given
+
+For a block of queries, q·aᵀ has a column for each distance, so that the term of key j stands in column i − j. Moving
+along a row of scores is moving along the columns, and going down a row shifts them by one: both are strides. So the
+term is a *view* of the product, and adding it to the scores gathers nothing. The same holds of k·cᵀ, read along its
+other side. Distances beyond a limit share a vector, hence a column.
+
+The backward pass computes the scores again from what it keeps: the inputs, the outputs, and one number for each query.
+
+Shapes: b batch, n queries, m keys, h heads, d features of a query, e of a value, w distances.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+BLOCK = 128
+"""Queries that are worked on together: their scores should stay in a cache of the processor."""
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Which distances i − j the tables hold, one column each, from ``low`` to ``high``, and where they stop to differ.
+
+    The tables reach a block beyond the limits: in its rows, some keys are past them while others are not.
+    """
+
+    lowest: int
+    """Vectors are the same from here down, or there is no such distance."""
+    highest: int
+    """Vectors are the same from here up."""
+
+    @property
+    def low(self) -> int:
+        """The distance of the first column."""
+        return self.lowest - BLOCK
+
+    @property
+    def high(self) -> int:
+        """The distance of the last column."""
+        return self.highest + BLOCK
+
+    def all(self, device: torch.device | None = None) -> Tensor:
+        """Every distance that has a column."""
+        return torch.arange(self.low, self.high + 1, device=device)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A block of queries and where its terms stand in the products with the tables."""
+
+    first: int
+    last: int
+    position: int
+    """Of the first query; key j stands at position j."""
+    keys: int
+    """How many keys anyone in the block may see."""
+    distances: Distances
+
+    @property
+    def left(self) -> int:
+        """Keys before this one are farther than ``highest`` from every query of the block."""
+        return min(max(self.position - self.distances.highest, 0), self.keys)
+
+    @property
+    def right(self) -> int:
+        """Keys from this one on are farther than ``lowest`` from every query of the block."""
+        return min(max(self.position + self.last - self.first - 1 - self.distances.lowest, self.left), self.keys)
+
+    def of_queries(self, products: Float[Tensor, "b i w"]) -> Float[Tensor, "b i j"]:
+        """The keys from ``left`` to ``right`` in q·aᵀ, whose columns run from the highest distance to the lowest."""
+        batch, rows, width = products.shape
+        start = self.left + self.distances.high - self.position
+        return products.as_strided(
+            (batch, rows, self.right - self.left),
+            (rows * width, width - 1, 1),
+            products.storage_offset() + start,
+        )
+
+    def of_keys(self, products: Float[Tensor, "b m w"]) -> Float[Tensor, "b i j"]:
+        """The same in k·cᵀ, whose columns run from the lowest distance to the highest."""
+        batch, rows, width = products.shape
+        start = self.left * (width - 1) + self.position - self.distances.low
+        return products.as_strided(
+            (batch, self.last - self.first, self.right - self.left),
+            (rows * width, 1, width - 1),
+            products.storage_offset() + start,
+        )
+
+    def columns_of_queries(self) -> tuple[int, int]:
+        """The columns of q·aᵀ that stand for everything farther than ``highest``, and than ``lowest``."""
+        return self.distances.high - self.distances.highest, self.distances.high - self.distances.lowest
+
+    def columns_of_keys(self) -> tuple[int, int]:
+        """The same in k·cᵀ."""
+        return self.distances.highest - self.distances.low, self.distances.lowest - self.distances.low
+
+
+def attend_by_distance(
+    query: Float[Tensor, "b h n d"],
+    keys: Float[Tensor, "b h m d"],
+    values: Float[Tensor, "b h m e"],
+    *,
+    key_table: Float[Tensor, "h w d"] | None,
+    query_table: Float[Tensor, "h w d"] | None,
+    distances: Distances,
+    content: bool = True,
+    scale: float = 1.0,
+    offset: int = 0,
+    causal: bool = False,
+    present: Bool[Tensor, "b m"] | None = None,
+) -> Float[Tensor, "b h n e"]:
+    """softmax(score/scale)V, with query i at position ``offset`` + i and key j at j; 0 where nothing may be seen.
+
+    Row r of the tables belongs to the distance ``distances.low`` + r: ``key_table`` holds a, which meets the queries,
+    ``query_table`` holds c, which meets the keys; ``content`` says whether q·k counts.
+    """
+    reversed_table = None if key_table is None else key_table.flip(1)
+    settings = _Settings(distances, content, 1.0 / scale, offset, causal, present)
+    result: Tensor = _ByDistance.apply(query, keys, values, reversed_table, query_table, settings)  # type: ignore[no-untyped-call]
+    return result
+
+
+@dataclass(frozen=True)
+class _Settings:
+    distances: Distances
+    content: bool
+    factor: float
+    offset: int
+    causal: bool
+    present: Bool[Tensor, "b m"] | None
+
+    def blocks(self, queries: int, keys: int) -> list[_Block]:
+        """The queries, a block at a time."""
+        blocks = []
+        for first in range(0, queries, BLOCK):
+            last = min(first + BLOCK, queries)
+            seen = min(keys, self.offset + last) if self.causal else keys
+            blocks.append(_Block(first, last, self.offset + first, seen, self.distances))
+        return blocks
+
+
+def _scores(
+    block: _Block,
+    query: Float[Tensor, "b i d"],
+    keys: Float[Tensor, "b m d"],
+    products: tuple[Float[Tensor, "b i w"] | None, Float[Tensor, "b m w"] | None],
+    settings: _Settings,
+) -> Float[Tensor, "b i j"]:
+    """The scaled scores of one block of one head; −∞ where a query may not look."""
+    seen, left, right = block.keys, block.left, block.right
+    by_query, by_key = products
+    scores = query @ keys[:, :seen].mT if settings.content else query.new_zeros(*query.shape[:2], seen)
+    if by_query is not None:
+        far, near = block.columns_of_queries()
+        scores[..., :left] += by_query[..., far : far + 1]
+        scores[..., left:right] += block.of_queries(by_query)
+        scores[..., right:] += by_query[..., near : near + 1]
+    if by_key is not None:
+        far, near = block.columns_of_keys()
+        scores[..., :left] += by_key[:, None, :left, far]
+        scores[..., left:right] += block.of_keys(by_key)
+        scores[..., right:] += by_key[:, None, right:seen, near]
+    scores *= settings.factor
+    if settings.causal and seen > block.position + 1:
+        future = torch.ones(scores.shape[1], seen - block.position - 1, dtype=torch.bool).triu()
+        scores[..., block.position + 1 :].masked_fill_(future.to(scores.device), -torch.inf)
+    if settings.present is not None:
+        scores.masked_fill_(~settings.present[:, None, :seen], -torch.inf)
+    return scores
+
+
+class _ByDistance(torch.autograd.Function):
+    @staticmethod
+    def forward(  # noqa: PLR0917 (autograd's own signature)
+        ctx: Any,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        reversed_table: Tensor | None,
+        query_table: Tensor | None,
+        settings: _Settings,
+    ) -> Tensor:
+        batch, heads, n, _ = query.shape
+        out = values.new_empty(batch, heads, n, values.shape[-1])
+        log_sums = query.new_empty(batch, heads, n, 1)
+        blocks = settings.blocks(n, keys.shape[2])
+        least, tiny = torch.finfo(query.dtype).min, torch.finfo(query.dtype).tiny
+        for head in range(heads):
+            head_query, head_keys, head_values = query[:, head], keys[:, head], values[:, head]
+            by_key = None if query_table is None else head_keys @ query_table[head].T  # (b, m, w)
+            for block in blocks:
+                rows = head_query[:, block.first : block.last]
+                by_query = None if reversed_table is None else rows @ reversed_table[head].T  # (b, i, w)
+                weights = _scores(block, rows, head_keys, (by_query, by_key), settings)
+                highest = weights.amax(-1, keepdim=True).clamp_(min=least)
+                weights.sub_(highest).exp_()
+                sums = weights.sum(-1, keepdim=True).clamp_(min=tiny)
+                out[:, head, block.first : block.last] = (weights @ head_values[:, : block.keys]).div_(sums)
+                log_sums[:, head, block.first : block.last] = sums.log_().add_(highest)
+        ctx.save_for_backward(query, keys, values, reversed_table, query_table, out, log_sums)
+        ctx.settings = settings
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        query, keys, values, reversed_table, query_table, out, log_sums = ctx.saved_tensors
+        settings: _Settings = ctx.settings
+        inner = (grad * out).sum(-1, keepdim=True)  # (b, h, n, 1)
+        d_query, d_keys, d_values = torch.zeros_like(query), torch.zeros_like(keys), torch.zeros_like(values)
+        d_reversed = None if reversed_table is None else torch.zeros_like(reversed_table)
+        d_table = None if query_table is None else torch.zeros_like(query_table)
+        blocks = settings.blocks(query.shape[2], keys.shape[2])
+        for head in range(query.shape[1]):
+            head_query, head_keys, head_values = query[:, head], keys[:, head], values[:, head]
+            by_key = None if query_table is None else head_keys @ query_table[head].T  # (b, m, w)
+            d_by_key = None if by_key is None else torch.zeros_like(by_key)
+            for block in blocks:
+                here, seen = slice(block.first, block.last), slice(0, block.keys)
+                rows, d_out = head_query[:, here], grad[:, head, here]
+                by_query = None if reversed_table is None else rows @ reversed_table[head].T  # (b, i, w)
+                weights = _scores(block, rows, head_keys, (by_query, by_key), settings)
+                weights.sub_(log_sums[:, head, here]).exp_()
+                d_values[:, head, seen] += weights.mT @ d_out
+                d_scores = d_out @ head_values[:, seen].mT
+                d_scores.sub_(inner[:, head, here]).mul_(weights).mul_(settings.factor)
+                d_rows = torch.zeros_like(rows)
+                if settings.content:
+                    d_rows += d_scores @ head_keys[:, seen]
+                    d_keys[:, head, seen] += d_scores.mT @ rows
+                left, right = block.left, block.right
+                if by_query is not None and reversed_table is not None and d_reversed is not None:
+                    d_by_query = by_query.zero_()
+                    far, near = block.columns_of_queries()
+                    block.of_queries(d_by_query).copy_(d_scores[..., left:right])
+                    d_by_query[..., far] += d_scores[..., :left].sum(-1)
+                    d_by_query[..., near] += d_scores[..., right:].sum(-1)
+                    d_rows += d_by_query @ reversed_table[head]
+                    d_reversed[head] += d_by_query.flatten(0, 1).T @ rows.flatten(0, 1)
+                if d_by_key is not None:
+                    far, near = block.columns_of_keys()
+                    block.of_keys(d_by_key).add_(d_scores[..., left:right])
+                    d_by_key[:, :left, far] += d_scores[..., :left].sum(1)
+                    d_by_key[:, right : block.keys, near] += d_scores[..., right:].sum(1)
+                d_query[:, head, here] = d_rows
+            if d_by_key is not None and d_table is not None and query_table is not None:
+                d_keys[:, head] += d_by_key @ query_table[head]
+                d_table[head] = d_by_key.flatten(0, 1).T @ head_keys.flatten(0, 1)
+        return d_query, d_keys, d_values, d_reversed, d_table, None

@@ -1,0 +1,220 @@
+"""Disentangled attention (L4.9): content and distance meet each other separately (DeBERTa).
+
+Shapes: b batch, n queries, m keys, h heads, d features of a token, q features of a head, R rows of the table.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from clearhead.attention.blockwise import Distances, attend_by_distance
+from clearhead.attention.cache import KeyValues
+from clearhead.attention.choice import Choice, choose
+from clearhead.attention.multihead import MultiHeadAttention
+from clearhead.attention.sight import Sight
+from clearhead.recipe import Disentangled
+
+Term = Literal["c2c", "c2p", "p2c"]
+FEW_KEYS = 192
+"""Up to so many, the weights are formed whole, which is then the faster way."""
+
+
+def log_bucket(distance: Int[Tensor, "*shape"], buckets: int, span: int) -> Int[Tensor, "*shape"]:
+    """DeBERTa v2's bucket of a distance: itself up to half of the buckets, then logarithmic up to ``span``."""
+    half = buckets // 2
+    away = torch.where(distance.abs() < half, half - 1, distance.abs())
+    growth = (away / half).log() / math.log((span - 1) / half)
+    far = (growth * (half - 1)).ceil() + half
+    return torch.where(away <= half, distance, (far * distance.sign()).long())
+
+
+class RelativeTable(nn.Module):
+    """A vector for every distance, or bucket of distances; all layers of a stack share it.
+
+    Distance r has row clip(r + k, 0, 2k − 1). With ``buckets`` the far ones share rows (v2).
+    """
+
+    def __init__(self, *, width: int, span: int, buckets: int | None = None, normalised: bool = False) -> None:
+        super().__init__()
+        self.span, self.buckets = span, buckets
+        self.table = nn.Embedding(2 * (buckets or span), width)
+        self.norm = nn.LayerNorm(width, eps=1e-7) if normalised else None
+
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return f"distances up to {self.span}" + (f" in {self.buckets} buckets" if self.buckets else "")
+
+    def row(self, distance: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+        """The row of a distance i − j: δ(i, j) of the paper."""
+        if self.buckets is not None:
+            distance = log_bucket(distance, self.buckets, self.span)
+        half = len(self.table.weight) // 2
+        return (distance + half).clamp(0, 2 * half - 1)
+
+    def rows_within(self, length: int) -> slice:
+        """The rows that sequences of this length can reach, and no more need to be projected."""
+        half = len(self.table.weight) // 2
+        reach = half if self.buckets is not None else min(length, half)
+        return slice(half - reach, half + reach)
+
+    def forward(self, rows: slice) -> Float[Tensor, "R d"]:
+        """The vectors of these rows."""
+        vectors = self.table.weight[rows]
+        return vectors if self.norm is None else self.norm(vectors)
+
+
+class DisentangledAttention(MultiHeadAttention):
+    """(Q_i·K_j + Q_i·K^r_δ(i,j) + K_j·Q^r_δ(i,j))/√(3d): content to content, to position, and back (L4.9).
+
+    3 is the number of terms that are used. The last index is δ(j, i) in the paper, and δ(i, j) in every released model,
+    which is the default here (``p2c_index``).
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        heads: int,
+        shared: RelativeTable,
+        terms: Sequence[Term] = ("c2c", "c2p", "p2c"),
+        p2c_index: Literal["released", "paper"] = "released",
+        shared_projections: bool = False,
+        choice: Choice = "soft",
+        bias: bool = True,
+        memory_width: int | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        scale = math.sqrt(len(set(terms)) * (width // heads))
+        super().__init__(
+            width=width,
+            heads=heads,
+            memory_width=memory_width,
+            scale=scale,
+            choice=choice,
+            bias=bias,
+            dropout=dropout,
+        )
+        self.terms, self.p2c_index, self.root = tuple(sorted(set(terms))), p2c_index, scale
+        self.places = shared
+        own = not shared_projections
+        self.place_key = nn.Linear(width, width, bias=bias) if own and "c2p" in terms else None
+        self.place_query = nn.Linear(width, width, bias=bias) if own and "p2c" in terms else None
+
+    @classmethod
+    def from_spec(  # type: ignore[override]
+        cls, spec: Disentangled, *, width: int, memory_width: int, dropout: float, shared: RelativeTable
+    ) -> "DisentangledAttention":
+        """Build from a recipe, around the table of the stack."""
+        settings = spec.model_dump(exclude={"kind", "span", "buckets", "normalised"})
+        return cls(width=width, memory_width=memory_width, dropout=dropout, shared=shared, **settings)
+
+    @staticmethod
+    def shared_part(spec: Disentangled, *, width: int) -> RelativeTable:
+        """The table of relative positions, one for all layers of a stack."""
+        return RelativeTable(width=width, span=spec.span, buckets=spec.buckets, normalised=spec.normalised)
+
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return f"{self.heads} heads, {self.choice}, {' + '.join(self.terms)}"
+
+    def _attend(
+        self,
+        query: Float[Tensor, "b h n q"],
+        keys: Float[Tensor, "b h m q"],
+        values: Float[Tensor, "b h m q"],
+        sight: Sight,
+        cache: KeyValues | None = None,
+    ) -> Float[Tensor, "b h n q"]:
+        n, m = query.shape[2], keys.shape[2]
+        rows, columns = sight.queries, sight.keys
+        if rows is None or columns is None:
+            rows, columns = torch.arange(m - n, m, device=query.device), torch.arange(m, device=query.device)
+        if rows.dim() == 1 and m > FEW_KEYS and n > 1 and self._fusable(m) and not (self.training and self.drop.p):
+            return self._blockwise(query, keys, values, sight, int(rows[0] - columns[0]))
+        scores = self._scores(query, keys, rows, columns, cache) / self.root
+        weights = choose(scores, sight.mask(n, m, query.device), self.choice)
+        heads: Tensor = self.drop(self.weights(weights)) @ values
+        return heads
+
+    def _scores(
+        self,
+        query: Float[Tensor, "b h n q"],
+        keys: Float[Tensor, "b h m q"],
+        rows: Int[Tensor, "*b n"],
+        columns: Int[Tensor, "*b m"],
+        cache: KeyValues | None,
+    ) -> Float[Tensor, "b h n m"]:
+        """The sum of the terms, unscaled, for every query and key."""
+        distance = rows.unsqueeze(-1) - columns.unsqueeze(-2)  # (*b, n, m)
+        kept = self.places.rows_within(max(int(rows.max()), int(columns.max())) + 1) if cache is None else slice(None)
+        to_place, from_place = self._projected(kept, cache)  # (h, R, q)
+        where = self.places.row(distance) - (kept.start or 0)
+        back = where if self.p2c_index == "released" else self.places.row(-distance) - (kept.start or 0)
+        terms = [query @ keys.mT] if "c2c" in self.terms else []
+        if rows.dim() == 1 and query.shape[2] == 1:  # a step: every key meets one row of each table
+            if to_place is not None:
+                terms.append(query @ to_place[:, where[0]].mT)
+            if from_place is not None:
+                terms.append((keys * from_place[:, back[0]]).sum(-1).unsqueeze(-2))
+            return sum(terms[1:], terms[0])
+        if to_place is not None:
+            terms.append(_take(query @ to_place.mT, where))
+        if from_place is not None:
+            terms.append(_take(keys @ from_place.mT, back.mT).mT)
+        return sum(terms[1:], terms[0])
+
+    def _projected(self, rows: slice, cache: KeyValues | None) -> tuple[Tensor | None, Tensor | None]:
+        """K^r and Q^r, (h, R, q) each; while decoding they are projected once."""
+        if cache is not None and "places" in cache.kept:
+            kept: tuple[Tensor | None, Tensor | None] = cache.kept["places"]
+            return kept
+        vectors = self.places(rows)
+        maps = (self.place_key or self.key, "c2p"), (self.place_query or self.query, "p2c")
+        to_place, from_place = (
+            part(vectors).view(len(vectors), self.heads, -1).transpose(0, 1) if term in self.terms else None
+            for part, term in maps
+        )
+        if cache is not None:
+            cache.kept["places"] = (to_place, from_place)
+        return to_place, from_place
+
+    def _blockwise(
+        self,
+        query: Float[Tensor, "b h n q"],
+        keys: Float[Tensor, "b h m q"],
+        values: Float[Tensor, "b h m q"],
+        sight: Sight,
+        offset: int,
+    ) -> Float[Tensor, "b h n q"]:
+        """The same without holding n×m scores."""
+        n, m = query.shape[2], keys.shape[2]
+        span = self.places.span
+        distances = Distances(max(-span, offset - m + 1), min(span, offset + n - 1))
+        kept = self.places.rows_within(max(offset + n, m))
+        to_place, from_place = self._projected(kept, None)
+        every = distances.all(query.device).clamp(distances.lowest, distances.highest)
+        where = self.places.row(every) - kept.start
+        back = where if self.p2c_index == "released" else self.places.row(-every) - kept.start
+        return attend_by_distance(
+            query,
+            keys,
+            values,
+            key_table=None if to_place is None else to_place[:, where],
+            query_table=None if from_place is None else from_place[:, back],
+            distances=distances,
+            content="c2c" in self.terms,
+            scale=self.root,
+            offset=offset,
+            causal=sight.causal,
+            present=sight.present,
+        )
+
+
+def _take(products: Float[Tensor, "b h n R"], index: Int[Tensor, "..."]) -> Float[Tensor, "b h n m"]:
+    """Of each row of products, the entries that an index of (n, m) or (b, n, m) names."""
+    index = index.unsqueeze(-3)  # the same for all heads
+    return products.gather(-1, index.expand(*products.shape[:2], *index.shape[-2:]))
