@@ -34,8 +34,8 @@ OPTIONS: dict[str, list[str]] = {
     "no projections, no W_O": ["model.attention.projections=false", "model.attention.output=false"],
     "free sizes": ["model.attention.query_size=6", "model.attention.value_size=10"],
     "unscaled, no biases": ["model.attention.scale=none", "model.attention.bias=false", "model.feedforward.bias=false"],
-    "Shaw keys": ["model.position.kind=shaw", "model.position.relative=keys", "model.position.reach=2"],
-    "Shaw values": ["model.position.kind=shaw", "model.position.relative=values", "model.position.reach=2"],
+    "Shaw keys": ["model.position.kind=shaw", "model.position.relative=keys", "model.position.farthest=2"],
+    "Shaw values": ["model.position.kind=shaw", "model.position.relative=values", "model.position.farthest=2"],
     "no residual": ["model.residual=false"],
     "GELU": ["model.feedforward.activation=gelu"],
     "untied, output bias": [
@@ -49,8 +49,12 @@ OPTIONS |= {f"position {kind}": [f"model.position.kind={kind}"] for kind in kind
 OPTIONS |= {f"feedforward {kind}": [f"model.feedforward.kind={kind}"] for kind in kinds("feedforward")}
 OPTIONS |= {f"norm {kind}": [f"model.norm.kind={kind}"] for kind in kinds("norm")}
 OPTIONS |= {f"attention {kind}": attention_overrides(kind) for kind in kinds("attention")}
+CAUSAL = [option for option in OPTIONS if option != "attention linformer"]
 
+SHARINGS = ("none", "headwise", "key-value", "layerwise")
+LINFORMER = ["model.attention.kind=linformer", "model.attention.rank=3", "model.attention.length=200"]
 ONLY_ENCODERS: dict[str, list[str]] = {
+    **{f"linformer, {sharing}": [*LINFORMER, f"model.attention.sharing={sharing}"] for sharing in SHARINGS},
     "segments": ["model.embedding.segments=2"],
     "statistics over the sequence": ["model.norm.axis=sequence"],
     "statistics over the sequence, ε outside": ["model.norm.axis=sequence", "model.norm.eps_place=outside"],
@@ -79,8 +83,8 @@ def recipe_of(family: str, option: str, *more: str) -> Recipe:
 
 CASES = [
     *(("encoder", option) for option in {**OPTIONS, **ONLY_ENCODERS} if option != "output scaled"),
-    *(("lm", option) for option in OPTIONS),
-    *(("seq2seq", option) for option in ("plain", "free sizes", "position t5")),
+    *(("lm", option) for option in CAUSAL),
+    *(("seq2seq", option) for option in ("plain", "free sizes", "position t5", "attention linformer")),
     *(("classifier", option) for option in FAMILIES),
 ]
 """Every mechanism where it sees everything and where it is causal; cross-attention; the heads of classifiers."""

@@ -7,7 +7,16 @@ from clearhead.costing import cost
 from clearhead.costing.tracing import counted_macs
 from tests.costing.mechanisms import inputs, make, recipe_of, worth, wrong_variants
 
-OPTIONS = ["plain", "free sizes", "multiplicative", "position t5", "position rope", "Shaw keys", "hard", "feedforward gated"]
+OPTIONS = [
+    "plain",
+    "free sizes",
+    "multiplicative",
+    "position t5",
+    "position rope",
+    "Shaw keys",
+    "hard",
+    "feedforward gated",
+]
 
 
 @pytest.mark.parametrize("option", OPTIONS)

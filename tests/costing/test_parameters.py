@@ -34,7 +34,9 @@ def test_presets_have_as_many_parameters_as_the_formula_says(preset: str) -> Non
     model, formula = built(recipe), cost(recipe)
     counted = count_parameters(model)
     assert formula.parameters.at() == counted == PUBLISHED.get(preset, counted)
-    assert all(int(wrong.xreplace(dict(formula.sizes))) != counted for wrong in wrong_variants(formula.parameters.expression))
+    assert all(
+        int(wrong.xreplace(dict(formula.sizes))) != counted for wrong in wrong_variants(formula.parameters.expression)
+    )
     modules = dict(model.named_modules())
     for path, part in modules_of(formula):
         if path in modules and path not in ("output", "decoder", "decoder.embedding"):  # which may be tied

@@ -71,7 +71,9 @@ def test_the_cache_holds_what_the_formula_says(family: str, option: str) -> None
         assert [worth(wrong, {"B": 3, "n": 7, "t": t}) for t in range(1, 5)] != held
 
 
-@pytest.mark.parametrize("option", ["plain", "additive", "multiplicative", "position shaw", "position t5", "norm rmsnorm"])
+@pytest.mark.parametrize(
+    "option", ["plain", "additive", "multiplicative", "position shaw", "position t5", "norm rmsnorm"]
+)
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 def test_optimizers_hold_what_the_formula_says(kind: str, option: str) -> None:
     """Two numbers a parameter and one a tensor for AdamW, one a parameter for Muon's matrices."""

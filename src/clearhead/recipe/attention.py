@@ -178,4 +178,8 @@ register(
     cost="clearhead.costing.forms.attention:multihead",
 )
 register(Disentangled, module="clearhead.attention.disentangled:DisentangledAttention")
-register(Linformer, module="clearhead.attention.linformer:LinformerAttention")
+register(
+    Linformer,
+    module="clearhead.attention.linformer:LinformerAttention",
+    cost="clearhead.costing.forms.attention:linformer",
+)

@@ -3,13 +3,14 @@
 Shapes: b batch, h heads, n queries, m keys, q = d̃_q and e = d̃_v features inside a head.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from sympy import Expr
 
 from clearhead.costing.forms.position import Scheme
-from clearhead.costing.forms.sketch import FLOAT, MASK, ONE, Sketch, Storage, product
-from clearhead.recipe import MultiHead
+from clearhead.costing.forms.sketch import FLOAT, MASK, ONE, Ledger, Sketch, Storage, Time, product
+from clearhead.recipe import Linformer, MultiHead
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,13 @@ class Look:
 
 def multihead(spec: MultiHead, x: Sketch, memory: Sketch | None = None, *, look: Look) -> Sketch:
     """concat(head_1 … head_h) W_O (L0.8, L4.2): projections, scores, choice, values, output."""
+    return _multihead(spec, x, memory, look=look, shrink=None)
+
+
+def _multihead(
+    spec: MultiHead, x: Sketch, memory: Sketch | None, *, look: Look, shrink: Callable[[Sketch, str], Sketch] | None
+) -> Sketch:
+    """``shrink`` sums up keys and values, if something does."""
     ledger, letters, width = x.ledger, x.ledger.letters, x.shape[-1]
     h = letters("h", spec.heads, look.part)
     q = letters("d_q", spec.query_size, look.part) if spec.query_size else width / h
@@ -44,28 +52,65 @@ def multihead(spec: MultiHead, x: Sketch, memory: Sketch | None = None, *, look:
 
     query = look.scheme.rotate(project(x, q))
     candidates = x if memory is None else memory
+    outside = Ledger(letters=letters) if look.stored else ledger  # what the cache holds was paid for before
+    candidates = replace(candidates, ledger=outside)
+    keys, values = look.scheme.rotate(project(candidates, q)), project(candidates, e)
+    if shrink is not None:
+        keys, values = shrink(keys, "keys"), shrink(values, "values")
     if look.stored:
-        batch, length, _ = candidates.shape
-        keys, values = ledger.constant(batch, h, length, q), ledger.constant(batch, h, length, e)
-        ledger.here.cache += keys.storage.size + values.storage.size
-    else:
-        keys, values = look.scheme.rotate(project(candidates, q)), project(candidates, e)
+        keys, values = (replace(part.detach(), ledger=ledger, time=Time()) for part in (keys, values))
+        ledger.count("cache", keys.storage.size + values.storage.size)
     if look.so_far is not None:
         keys, values = keep(keys, look.so_far), keep(values, look.so_far)
     if spec.score == "multiplicative":
         ledger.parameter(h, q, q)
         query = query.matmul(replace(ledger.input(x.shape[0], h, q, q), packed=False))  # expanded over the batch
-    ledger.here.sequential, ledger.here.path = ONE, ONE
+    ledger.mixes()
     heads = attend(query, keys, values, spec=spec, look=look)
     joined = heads.join_heads()
     return joined.linear(width, bias=spec.bias) if spec.output else joined
+
+
+def linformer(spec: Linformer, x: Sketch, memory: Sketch | None = None, *, look: Look) -> Sketch:
+    """Keys and values summed up into k slots (L2.14): 4nd² + 4nkd."""
+    k, longest = _slots(spec, x.ledger, look.part)
+
+    def shrink(heads: Sketch, which: str) -> Sketch:
+        batch, count, length, size = heads.shape
+        ledger = heads.ledger
+        if which == "keys" or spec.sharing in ("none", "headwise"):
+            _length_map(spec, ledger, count, k, longest)
+        if spec.sharing == "none":  # a map for each head, expanded over the batch
+            return replace(ledger.input(batch, count, k, length), packed=False).matmul(heads)
+        joined = heads.view(batch, count * size, length, packed=False)
+        return joined.linear(k, bias=False, tied=True).view(batch, count, k, size)
+
+    return _multihead(spec, x, memory, look=replace(look, scheme=Scheme()), shrink=shrink)
+
+
+def _slots(spec: Linformer, ledger: Ledger, part: str) -> tuple[Expr, Expr]:
+    return ledger.letters("k", spec.rank, part), ledger.letters("N", spec.length, part)
+
+
+def _length_map(spec: Linformer, ledger: Ledger, heads: Expr, k: Expr, longest: Expr) -> None:
+    if spec.sharing != "layerwise":
+        ledger.parameter(heads if spec.sharing == "none" else ONE, k, longest)
+
+
+def _shared_by_layers(spec: Linformer, ledger: Ledger, part: str) -> None:
+    """The one map of all layers, heads, keys and values."""
+    if spec.sharing == "layerwise":
+        ledger.parameter(ONE, *_slots(spec, ledger, part))
+
+
+linformer.shared_part = _shared_by_layers  # type: ignore[attr-defined]
 
 
 def keep(new: Sketch, so_far: Expr) -> Sketch:
     """Keys, or values, of all tokens: the new ones behind those that the cache holds."""
     batch, heads, _, size = new.shape
     shape = (batch, heads, so_far, size)
-    new.ledger.here.cache += product(*shape, FLOAT)
+    new.ledger.count("cache", product(*shape, FLOAT))
     return new.view(*shape)
 
 

@@ -109,10 +109,6 @@ class Cost:
 _SUMMED = ("matrices", "vectors", "tables", "macs", "backward", "operations", "saved", "cache", "sequential")
 
 
-def _total(block: Block, what: str) -> Expr:
-    return getattr(block, what) + sum((part.times * _total(part, what) for part in block.parts), ZERO)
-
-
 def _path(block: Block) -> Expr | None:
     """The shortest of the parts' ways: one layer in which everybody meets is enough."""
     paths = [path for path in (block.path, *map(_path, block.parts)) if path is not None]
@@ -126,11 +122,11 @@ def cost_tree(block: Block, sizes: Mapping[Symbol, int]) -> Cost:
         name=block.name,
         times=Formula(block.times, sizes),
         parts=tuple(cost_tree(part, sizes) for part in block.parts),
-        causal_macs=Formula(_total(block, "visible"), sizes),
+        causal_macs=Formula(block.total("visible"), sizes),
         span=Formula(block.span.tree, sizes),
         serial_span=Formula(block.span.serial, sizes),
         path=None if path is None else Formula(path, sizes),
-        **{what: Formula(_total(block, what), sizes) for what in _SUMMED},
+        **{what: Formula(block.total(what), sizes) for what in _SUMMED},
     )
 
 
@@ -140,6 +136,7 @@ class ModelCost(Cost):
 
     recipe: Recipe = field(kw_only=True)
     letters: Letters = field(kw_only=True, repr=False)
+    block: Block = field(kw_only=True, repr=False)
 
     @cached_property
     def form(self) -> Form:
@@ -157,9 +154,14 @@ class ModelCost(Cost):
     @cached_property
     def fused(self) -> Cost:
         """The forward pass when attention never holds its weights (torch's fused kernel): only ``saved`` differs."""
-        ledger = Ledger(letters=self.letters, path="fused", name=self.name)
+        ledger = Ledger(letters=self.letters, path="fused", name=self.name, once=self._equal_layers)
         self.form.forward(ledger)
         return cost_tree(ledger.root, self.sizes)
+
+    @property
+    def _equal_layers(self) -> bool:
+        """Whether no first layer costs something else than the ones behind it."""
+        return not any(part.name.endswith(".0") for _, part in self.walk())
 
     @property
     def gradients(self) -> Formula:
@@ -169,20 +171,16 @@ class ModelCost(Cost):
     @property
     def optimizer(self) -> Formula:
         """Bytes that the recipe's optimizer keeps: two numbers a parameter for AdamW, one for Muon's matrices."""
-        moved = self._count("hidden") if self.recipe.training.optimizer.kind == "muon" else ZERO
-        without_step = self._count("hidden_tensors") if self.recipe.training.optimizer.kind == "muon" else ZERO
-        tensors = self._count("tensors") - without_step
-        return self.parameters * (2 * FLOAT) - Formula(FLOAT * moved - FLOAT * tensors, self.sizes)
+        states = 2 * self.block.total("matrices") + 2 * self.block.total("vectors") + 2 * self.block.total("tables")
+        steps = self.block.total("tensors")  # AdamW counts the steps of each tensor
+        if self.recipe.training.optimizer.kind == "muon":
+            states, steps = states - self.block.total("hidden"), steps - self.block.total("hidden_tensors")
+        return Formula(FLOAT * (states + steps), self.sizes)
 
     @property
     def average(self) -> Formula:
         """Bytes of the moving average of the weights, if the recipe keeps one."""
         return self.weights if self.recipe.training.average else Formula(ZERO)
-
-    def _count(self, what: str) -> Expr:
-        ledger = Ledger(letters=self.letters)
-        self.form.forward(ledger)
-        return _total(ledger.root, what)
 
     # -- decoding ------------------------------------------------------------------------------------------------
 
@@ -194,14 +192,14 @@ class ModelCost(Cost):
     @cached_property
     def read(self) -> Cost:
         """Before the first step of decoding: the source, or the prompt."""
-        ledger = Ledger(letters=self.letters, name="read")
+        ledger = Ledger(letters=self.letters, name="read", once=True)
         self.form.read(ledger)
         return cost_tree(ledger.root, self.sizes)
 
     @cached_property
     def step(self) -> Cost:
         """One step of greedy decoding with a cache and t tokens so far."""
-        ledger = Ledger(letters=self.letters, name="step")
+        ledger = Ledger(letters=self.letters, name="step", once=True)
         self.form.step(ledger)
         return cost_tree(ledger.root, self.sizes)
 
@@ -249,4 +247,4 @@ def cost(recipe: Recipe | str, *overrides: str) -> ModelCost:
     cost_of(recipe.model)(recipe.model).forward(ledger)
     tree = cost_tree(ledger.root, letters.values)
     values = {part.name: getattr(tree, part.name) for part in fields(Cost)}
-    return ModelCost(**values, recipe=recipe, letters=letters)
+    return ModelCost(**values, recipe=recipe, letters=letters, block=ledger.root)

@@ -158,6 +158,9 @@ def run_stack(
             if not stack.position.per_layer:
                 look, acting = replace(look, scheme=run_scheme(stack.position, ledger, acting)), None
         across = Look(part="cross", stored=stored)
+        for spec, mark in ((stack.attention, part), (cross, "cross")):
+            if hasattr(formula := spec and cost_of(spec), "shared_part"):
+                formula.shared_part(spec, ledger, mark)
         one = layer(stack, look=look, acting=acting, cross=cross, memory=memory, across=across)
         x = ledger.repeat("layers", stack.layers, ledger.letters("L", stack.layers, part), one, x)
         if stack.norm.has_final:

@@ -1,6 +1,5 @@
 """A formula: a sympy expression in letters, and the sizes that a recipe gives to some of them."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -23,7 +22,7 @@ class Formula:
     >>> from clearhead.costing.forms.letters import letter, n
     >>> work = Formula(4 * n * letter("d") ** 2 + 2 * n**2 * letter("d"), {letter("d"): 512})
     >>> print(work)
-    4·d²·n + 2·d·n²
+    2·n²·d + 4·n·d²
     >>> work.at(n=100)
     115097600
     """
@@ -111,7 +110,9 @@ class Formula:
     # -- for people ----------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        return text(self.expression)
+        from clearhead.costing.forms.views import tidy
+
+        return tidy(self.expression)
 
     def __repr__(self) -> str:
         return f"Formula({self})"
@@ -125,15 +126,6 @@ class Formula:
         return latex(self.expression)
 
 
-_SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def text(expression: Expr) -> str:
-    """An expression for a terminal: 4·d²·n + 2·d·n²."""
-    written = re.sub(r"\*\*(\d+)", lambda match: match[1].translate(_SUPERSCRIPT), sympy.sstr(expression))
-    return written.replace("**", "^").replace("*", "·")
-
-
 def latex(expression: Expr) -> str:
     """An expression in LaTeX."""
     return str(sympy.latex(expression))
@@ -144,9 +136,9 @@ def total_over_steps(expression: Expr, first: Expr, last: Expr) -> Expr:
 
     Σ_{t=1}^{k} ⌈log₂ t⌉ = k⌈log₂ k⌉ − 2^⌈log₂ k⌉ + 1.
     """
-    expression = sympy.expand(expression)
+    expression = sympy.expand_mul(expression)
     depth = expression.coeff(lg(t), 1)
-    rest = sympy.expand(expression - depth * lg(t))
+    rest = sympy.expand_mul(expression - depth * lg(t))
     if depth.has(t) or rest.has(lg(t)):
         return sympy.Sum(expression, (t, first, last))
     total = sum(

@@ -22,7 +22,7 @@ def matmul_work(rows: Size, inner: Size, columns: Size) -> Expr:
     """Multiplications of (m×n)(n×p): mnp (L0.4, L4.1)."""
     ledger = Ledger()
     ledger.input(*_sizes(rows, inner)).matmul(ledger.input(*_sizes(inner, columns)))
-    return ledger.root.macs
+    return ledger.root.total("macs")
 
 
 def matmul_space(rows: Size, inner: Size, columns: Size) -> Expr:
@@ -61,7 +61,7 @@ def attention_work(N: Size, M: Size, d_q: Size, d_v: Size) -> AttentionTerms:
         weights = product_.softmax()
     with ledger.block("values") as mixed:
         weights.matmul(values)
-    return AttentionTerms(scores.macs, sympy.expand(choice.operations), mixed.macs)
+    return AttentionTerms(scores.total("macs"), sympy.expand(choice.total("operations")), mixed.total("macs"))
 
 
 def attention_space(N: Size, M: Size, d_q: Size, d_v: Size) -> Expr:
@@ -91,7 +91,7 @@ def multihead_work(
 ) -> MultiHeadTerms:
     """h(d_q·d̃_q(M+N) + d_v·d̃_v·M) + h(NM·d̃_q + NM·d̃_v) + N·h·d̃_v·d_o (L0.8); no biases, no softmax."""
     blocks, _ = _multihead(N=N, M=M, h=h, d_q=d_q, d_v=d_v, head_q=head_q, head_v=head_v, d_o=d_o)
-    return MultiHeadTerms(*(block.macs for block in blocks))
+    return MultiHeadTerms(*(block.total("macs") for block in blocks))
 
 
 def multihead_space(

@@ -125,7 +125,7 @@ class ShawScheme(Scheme):
 
 def shaw(spec: Shaw, ledger: Ledger, where: Acting) -> Scheme:
     """Tables of 2k + 1 vectors, in every layer its own."""
-    distances = 2 * ledger.letters("k", spec.reach, where.part) + 1
+    distances = 2 * ledger.letters("k", spec.farthest, where.part) + 1
     keys, values = spec.relative != "values", spec.relative != "keys"
     for used, size in ((keys, where.head_size), (values, where.value_size)):
         if used:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Literal
 
-from sympy import Expr, Integer, Mul, expand_mul
+from sympy import Add, Expr, Integer, Mul, expand_mul
 
 from clearhead.costing.forms.letters import Letters, later, lg
 
@@ -62,11 +62,29 @@ class Time:
 
     def since(self, other: "Time") -> "Time":
         """The time between."""
-        return Time(expand_mul(self.tree - other.tree), expand_mul(self.serial - other.serial))
+        return Time(self.tree - other.tree, self.serial - other.serial)
 
     def plus(self, span: "Time", times: Expr) -> "Time":
-        """So many times this span later."""
-        return Time(self.tree + times * span.tree, self.serial + times * span.serial)
+        """So many times this span later; kept a flat sum, so that times can be compared term by term."""
+        return Time(self.tree + expand_mul(times * span.tree), self.serial + expand_mul(times * span.serial))
+
+
+COUNTED = (
+    "matrices",  # parameters in matrices: maps and scores
+    "vectors",  # parameters in vectors: biases, gains, shifts
+    "tables",  # parameters in embedding tables
+    "tensors",  # parameter tensors
+    "hidden",  # parameters in two-dimensional matrices that are no tables, which Muon moves …
+    "hidden_tensors",  # … and the number of these matrices
+    "macs",  # multiply-accumulates of the forward pass, as computed: masked pairs too
+    "visible",  # the same without the pairs that a causal mask hides
+    "backward",  # multiply-accumulates of the backward pass
+    "operations",  # what is no matrix product
+    "saved",  # bytes that autograd keeps
+    "cache",  # bytes of keys and values kept between steps
+    "sequential",  # operations along the sequence that wait for each other
+)
+"""What a ledger counts."""
 
 
 @dataclass
@@ -77,48 +95,30 @@ class Block:
     times: Expr = ONE
     """How often it stands there: L for equal layers."""
     parts: list["Block"] = field(default_factory=list)
-    matrices: Expr = ZERO
-    """Parameters in matrices: maps and scores."""
-    vectors: Expr = ZERO
-    """Parameters in vectors: biases, gains, shifts."""
-    tables: Expr = ZERO
-    """Parameters in embedding tables."""
-    tensors: Expr = ZERO
-    """Number of parameter tensors."""
-    hidden: Expr = ZERO
-    """Parameters in two-dimensional matrices that are no tables, which Muon moves …"""
-    hidden_tensors: Expr = ZERO
-    """… and the number of these matrices."""
-    macs: Expr = ZERO
-    """Multiply-accumulates of the forward pass, as computed: masked pairs too."""
-    visible: Expr = ZERO
-    """The same without the pairs that a causal mask hides."""
-    backward: Expr = ZERO
-    """Multiply-accumulates of the backward pass."""
-    operations: Expr = ZERO
-    """What is no matrix product."""
-    saved: Expr = ZERO
-    """Bytes that autograd keeps."""
-    cache: Expr = ZERO
-    """Bytes of keys and values kept between steps."""
+    entries: dict[str, list[Expr]] = field(default_factory=lambda: {what: [] for what in COUNTED})
+    """Terms of each sum."""
     span: Time = field(default_factory=Time)
-    sequential: Expr = ZERO
-    """Operations along the sequence that wait for each other."""
     path: Expr | None = None
     """The longest way between two positions; None if positions do not meet here."""
 
+    def total(self, what: str) -> Expr:
+        """The sum with all parts."""
+        return Add(*self.entries[what], *(part.times * part.total(what) for part in self.parts))
+
     def alike(self, other: "Block") -> bool:
         """Whether two blocks cost the same; only the first of equal layers may have to wait, for the memory."""
-        mine, yours = (replace(block, span=Time(), parts=[], times=ONE) for block in (self, other))
-        return mine == yours and all(part.alike(twin) for part, twin in zip(self.parts, other.parts, strict=True))
+        same = self.name == other.name and self.entries == other.entries and self.path == other.path
+        return same and all(part.alike(twin) for part, twin in zip(self.parts, other.parts, strict=True))
 
 
 class Ledger:
     """Where a run writes down what it does."""
 
-    def __init__(self, *, letters: Letters | None = None, path: Path = "explicit", name: str = "model") -> None:
+    def __init__(
+        self, *, letters: Letters | None = None, path: Path = "explicit", name: str = "model", once: bool = False
+    ) -> None:
         self.letters = letters or Letters()
-        self.path = path
+        self.path, self.once = path, once
         self.root = Block(name)
         self._open = [self.root]
         self._saved: set[Storage] = set()
@@ -150,13 +150,15 @@ class Ledger:
     def repeat(self, name: str, times: int, letter: Expr, layer: Map, x: "Sketch") -> "Sketch":
         """Equal layers: the first one and the second one are run, all others are as the second.
 
-        What they share and autograd keeps (the memory, a bias) belongs to the block around them.
+        With ``once`` they are known to be equal, and one is enough. What they share and autograd keeps (the memory, a bias) belongs to the block around them.
         """
         parts = self.here.parts
         self._layers = Storage(ZERO).number, x.storage, self.here
         y = self.measured(name, layer, x)
         parts[-1].times = letter
-        if times > 1:
+        if self.once:
+            y = replace(y, time=y.time.plus(parts[-1].span, letter - 1))
+        elif times > 1:
             self._layers = Storage(ZERO).number, y.storage, self.here
             z = self.measured(name, layer, y)
             first, second = parts[-2:]
@@ -176,6 +178,15 @@ class Ledger:
             block.span = y.time.since(x.time)
         return y
 
+    def count(self, what: str, amount: Expr) -> None:
+        """Add to a sum of the block that is written to."""
+        self.here.entries[what].append(amount)
+
+    def mixes(self, *, sequential: Expr = ONE, path: Expr = ONE) -> None:
+        """Positions meet in this block, in so many steps behind each other, and so many layers apart at most (L4.6)."""
+        self.count("sequential", sequential)
+        self.here.path = path
+
     def save(self, storage: Storage) -> None:
         """Autograd keeps this, once however many operations need it."""
         if storage in self._saved:
@@ -185,21 +196,16 @@ class Ledger:
         if self._layers is not None:
             own, given, around = self._layers
             block = around if storage.number < own and storage is not given else block
-        block.saved += storage.size
+        block.entries["saved"].append(storage.size)
 
     def parameter(self, *shape: Expr | int, kind: Literal["matrix", "vector", "table"] = "matrix") -> None:
         """Learned numbers."""
-        size, here = product(*shape), self.here
-        here.tensors += 1
-        if kind == "matrix":
-            here.matrices += size
-            if len(shape) == 2:
-                here.hidden += size
-                here.hidden_tensors += 1
-        elif kind == "vector":
-            here.vectors += size
-        else:
-            here.tables += size
+        size = product(*shape)
+        self.count("tensors", ONE)
+        self.count({"matrix": "matrices", "vector": "vectors", "table": "tables"}[kind], size)
+        if kind == "matrix" and len(shape) == 2:
+            self.count("hidden", size)
+            self.count("hidden_tensors", ONE)
 
     def input(self, *shape: Expr | int, time: Time | None = None, size: int = FLOAT) -> "Sketch":
         """A tensor from outside."""
@@ -271,10 +277,10 @@ class Sketch:
             ledger.parameter(inner, features)
         if bias:
             ledger.parameter(features, kind="vector")
-            ledger.here.operations += rows * features
+            ledger.count("operations", rows * features)
         self._multiplied(rows * inner * features)
         if self.grad:
-            ledger.here.backward += rows * inner * features  # for the gradient of x; the matrix's own is counted
+            ledger.count("backward", rows * inner * features)  # for the gradient of x; the matrix's own is counted
         ledger.save((self if self.packed else self.copy()).storage)
         return self._new((*self.shape[:-1], features), self.time.after(1 + lg(inner) + int(bias), inner + int(bias)))
 
@@ -284,7 +290,7 @@ class Sketch:
         columns = other.shape[-1]
         macs = product(*batch, rows, inner, columns)
         self._multiplied(macs, visible)
-        self.ledger.here.backward += macs * (int(self.grad) + int(other.grad) - 1)
+        self.ledger.count("backward", macs * (int(self.grad) + int(other.grad) - 1))
         for mine, yours in ((self, other), (other, self)):
             if yours.grad and keeps:
                 self.ledger.save((mine if mine.packed else mine.copy()).storage)
@@ -292,10 +298,9 @@ class Sketch:
         return self._new((*batch, rows, columns), time, grad=self.grad or other.grad)
 
     def _multiplied(self, macs: Expr, visible: Expr | int = 1) -> None:
-        here = self.ledger.here
-        here.macs += macs
-        here.visible += macs * visible
-        here.backward += macs
+        self.ledger.count("macs", macs)
+        self.ledger.count("visible", macs * visible)
+        self.ledger.count("backward", macs)
 
     # -- everything else -----------------------------------------------------------------------------------------
 
@@ -306,7 +311,7 @@ class Sketch:
     def _with(self, other: "Sketch", shape: tuple[Expr, ...] | None) -> "Sketch":
         shape, data = shape or self.shape, self.data or other.data
         if data:
-            self.ledger.here.operations += product(*shape)
+            self.ledger.count("operations", product(*shape))
         time = self.time.join(other.time).after(int(data))
         return replace(self._new(shape, time, grad=self.grad or other.grad), data=data)
 
@@ -319,7 +324,7 @@ class Sketch:
         keeps: Iterable[Storage] = (),
     ) -> "Sketch":
         """One operator of torch, whose operations, span and kept memory are stated."""
-        self.ledger.here.operations += operations
+        self.ledger.count("operations", operations)
         for storage in keeps:
             self.ledger.save(storage)
         return self._new(shape or self.shape, self.time.after(span))

@@ -46,6 +46,10 @@ class Traced:
         inside = (node for node in self.nodes if not owner or node.owner == owner or node.owner.startswith(f"{owner}."))
         return sympy.expand(sum((getattr(node.cost, what) for node in inside), ZERO))
 
+    def total(self, what: str) -> Expr:
+        """The whole graph's ``macs``, ``operations``, ``span`` or ``serial_span``."""
+        return getattr(self, what) if what.endswith("span") else self._sum(what, "")
+
     def macs(self, owner: str = "") -> Expr:
         """Multiply-accumulates of a submodule, or of everything."""
         return self._sum("macs", owner)

@@ -52,7 +52,7 @@ MAKING = frozenset(
 
 FREE = MAKING | frozenset(
     """
-    view _unsafe_view reshape flatten transpose t permute movedim unsqueeze squeeze expand select slice split chunk
+    view _unsafe_view reshape flatten transpose t numpy_T permute movedim unsqueeze squeeze expand select slice split chunk
     split_with_sizes unbind narrow alias detach detach_ clone contiguous copy_ copy _to_copy to lift_fresh lift_fresh_copy
     type_as dropout native_dropout embedding index index_select gather scatter scatter_ index_put_ cat stack roll pad
     constant_pad_nd unfold im2col as_strided repeat repeat_interleave flip tril triu masked_fill masked_fill_ where bitwise_not bitwise_and
