@@ -102,4 +102,19 @@ CLAIMS = (
         test="tests/lectures/test_claims.py::test_L4_8_the_variance_of_a_score_is_its_size",
         demonstration="l4_scaling:variance_of_a_score",
     ),
+    Claim(
+        id="L4.9",
+        title="Algorithm 1: disentangled attention",
+        statement="Content and position have projections of their own. The score of a query and a key is the sum of "
+        "content to content, content to position and position to content, each position term taken from a table of "
+        "relative distances, divided by the root of three times the size.",
+        latex=r"\tilde A_{ij}=Q^c_i\cdot K^c_j+Q^c_i\cdot K^r_{\delta(i,j)}+K^c_j\cdot Q^r_{\delta(j,i)}"
+        r"\\H=\operatorname{softmax}\left(\frac{\tilde A}{\sqrt{3d}}\right)V^c",
+        verdict="slip in the notes",
+        right="the last index is δ(j, i) in the printed algorithm and δ(i, j) in every released model, which is the "
+        "default here; 3 is the number of terms in use, and d is the size of a head",
+        module="clearhead.attention.disentangled",
+        test="tests/attention/test_disentangled.py::test_L4_9_it_is_algorithm_1",
+        demonstration="l4_disentangled:algorithm_one",
+    ),
 )

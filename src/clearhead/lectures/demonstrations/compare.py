@@ -6,7 +6,7 @@ import sympy
 from sympy import Expr
 from torch import Tensor
 
-from clearhead.costing.forms.formula import text
+from clearhead.costing import Formula
 from clearhead.lectures.evidence import Measure
 
 ROUNDING = 1e-5
@@ -30,9 +30,14 @@ def far(what: str, mine: Tensor, other: Tensor, at_least: float) -> Measure:
     return Measure(f"{what}: max|Δ|", at_least, gap(mine, other), relation="≥")
 
 
+def written(expression: Expr) -> str:
+    """An expression as people read it: 4·d²·n."""
+    return str(Formula(expression))
+
+
 def formula_gap(what: str, claimed: Expr, derived: Expr) -> Measure:
     """The claim that a formula is what the product derives, as expressions: their difference is 0."""
-    return Measure(f"{what}: claimed − derived", "0", text(sympy.expand(claimed - derived)))
+    return Measure(f"{what}: claimed − derived", "0", written(sympy.expand(claimed - derived)))
 
 
 def at(expression: Expr, sizes: Mapping[str, int]) -> int:

@@ -16,9 +16,8 @@ from clearhead.costing import (
     multihead_space,
     multihead_work,
 )
-from clearhead.costing.forms.formula import text
 from clearhead.costing.tracing import counted_macs
-from clearhead.lectures.demonstrations.compare import at, formula_gap
+from clearhead.lectures.demonstrations.compare import at, formula_gap, written
 from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
 
 N, M, h = letter("N"), letter("M"), letter("h")
@@ -67,10 +66,10 @@ def attention_time() -> Evidence:
             Wrong("all without AV", formula_gap("all", N * M * d_q, work.macs)),
             Wrong("AV with d_q features", Measure(name, 11 * 13 * 8, mixed)),
             Wrong(
-                "a(·) in O(N): one operation a row", Measure("a(·) over N", "5", text(sympy.expand(work.choice / N)))
+                "a(·) in O(N): one operation a row", Measure("a(·) over N", "5", written(sympy.expand(work.choice / N)))
             ),
         ),
-        notes=(f"The softmax takes exactly {text(work.choice)} operations: 5M − 2 a row.",),
+        notes=(f"The softmax takes exactly {written(work.choice)} operations: 5M − 2 a row.",),
     )
 
 

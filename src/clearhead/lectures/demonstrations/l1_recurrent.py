@@ -100,19 +100,24 @@ def seq2seq_with_attention() -> Evidence:
         for kind, loop in (("bahdanau", _bahdanau), ("luong", _luong)):
             decoder: Any = _recurrent(kind)
             mine = decoder(torch.tensor([ids]), memory=Memory(memory[None], None))[0]
-            outputs[kind] = (mine, loop(decoder, ids, memory, early=kind == "bahdanau"), loop(decoder, ids, memory, early=kind != "bahdanau"))
+            outputs[kind] = (
+                mine,
+                loop(decoder, ids, memory, early=kind == "bahdanau"),
+                loop(decoder, ids, memory, early=kind != "bahdanau"),
+            )
     swapped = {name: _logits(*settings) for name, settings in _PAIRS.items()}
-    moved = {name: pair for name, pair in swapped.items()}
     return Evidence(
         measures=(
             *(alike(f"{kind} against its loop", mine, loop) for kind, (mine, loop, _) in outputs.items()),
-            *(far(f"{name}: outputs when the first source token changes", *pair, 1e-4) for name, pair in moved.items()),
+            *(far(f"{name}: outputs when the first source token changes", *pair, 1e-4) for name, pair in swapped.items()),
         ),
         wrong=(
-            Wrong("bahdanau that asks after its step", alike("bahdanau", outputs["bahdanau"][0], outputs["bahdanau"][2])),
+            Wrong(
+                "bahdanau that asks after its step", alike("bahdanau", outputs["bahdanau"][0], outputs["bahdanau"][2])
+            ),
             Wrong("luong that asks before its step", alike("luong", outputs["luong"][0], outputs["luong"][2])),
         ),
-        notes=("Bahdanau's state asks before each step, Luong's after it: one of the two ways is the wrong variant of the other.",),
+        notes=("Bahdanau's state asks before each step, Luong's after it; each is the wrong variant of the other.",),
     )
 
 
@@ -165,7 +170,9 @@ def _bahdanau(decoder: Any, ids: list[int], memory: Tensor, *, early: bool) -> T
     part = decoder.alignment
 
     def score(s: Tensor, h: Tensor) -> Tensor:
-        met: Tensor = part.attention.direction @ torch.tanh(part.attention.query.weight @ s + part.attention.key.weight @ h)
+        met: Tensor = part.attention.direction @ torch.tanh(
+            part.attention.query.weight @ s + part.attention.key.weight @ h
+        )
         return met
 
     state, outputs = _first(decoder, memory), []

@@ -7,9 +7,8 @@ from torch import Tensor, nn
 
 from clearhead.attention import MultiHeadAttention, weigh
 from clearhead.costing import B, letter, lg, span_of_attention, span_of_scores
-from clearhead.costing.forms.formula import text
 from clearhead.costing.tracing import Traced, trace
-from clearhead.lectures.demonstrations.compare import formula_gap
+from clearhead.lectures.demonstrations.compare import formula_gap, written
 from clearhead.lectures.evidence import Evidence, Measure, Table, Value, Wrong
 from clearhead.lectures.figure import Lines, Series
 
@@ -143,7 +142,7 @@ def two_dimensions_in_parallel() -> Evidence:
 
 
 def _gap(claimed: Expr, traced: Expr) -> str:
-    return text(sympy.expand(claimed - traced))
+    return written(sympy.expand(claimed - traced))
 
 
 def _steps(span: Expr, length: int) -> int:

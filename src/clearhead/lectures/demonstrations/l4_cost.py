@@ -17,9 +17,8 @@ from clearhead.costing import (
     restricted_layer,
     self_attention_layer,
 )
-from clearhead.costing.forms.formula import text
 from clearhead.costing.tracing import counted_macs
-from clearhead.lectures.demonstrations.compare import alike, formula_gap
+from clearhead.lectures.demonstrations.compare import alike, formula_gap, written
 from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
 from clearhead.lectures.figure import Lines, Series
 from clearhead.models import count_parameters
@@ -217,7 +216,7 @@ def projections_or_not() -> Evidence:
             Measure(
                 "with projections, lengths at which it is cheaper than a plain recurrent layer", 0, len(whole_crossing)
             ),
-            Measure("with projections, cheaper than an LSTM up to n =", "2·d", text(lstm_crossing[0])),
+            Measure("with projections, cheaper than an LSTM up to n =", "2·d", written(lstm_crossing[0])),
             Measure(
                 "matrices of additive attention: W_Q, W_K, W_V, W_O and u",
                 4 * width**2 + width,
@@ -275,7 +274,7 @@ def table_one() -> Evidence:
         measures.append(Measure(f"{name}: work over the table's, a constant", True, bool(ratio.is_number)))
         measures.append(Measure(f"{name}: multiplications counted, n = 64", int(form.mixing.subs(sizes)), macs))
         measures.append(Measure(f"{name}: steps that wait, n = 64", int(form.sequential.subs(sizes)), waiting))
-        rows.append((name, text(claimed[name]), macs, waiting, path))
+        rows.append((name, written(claimed[name]), macs, waiting, path))
     far = {name: (counted[64][name][2], counted[128][name][2]) for name in forms}
     measures += [
         Measure("path of self-attention, n = 64", 1, far["self-attention"][0]),

@@ -25,9 +25,9 @@ def _text(node: Node) -> str:
         case Row():
             return _join(node)
         case Fraction(over, under):
-            return f"{_bracketed(over)}/{_bracketed(under)}"
+            return f"{_bracketed(over)}/{_whole(under)}"
         case Root(inside):
-            return f"√{_bracketed(inside)}"
+            return f"√{_whole(inside)}"
         case Accent(mark, inside):
             return _text(inside) + {"~": "\u0303", "^": "\u0302", "¯": "\u0304"}[mark]
         case Scripts():
@@ -93,8 +93,15 @@ def _scripts(node: Scripts) -> str:
     return base
 
 
+def _whole(node: Node) -> str:
+    """With parentheses around anything that is more than one thing; ∂x is one."""
+    text = _text(node)
+    several = isinstance(node, Row) and len(node.parts) > (2 if text.startswith("∂") else 1)
+    return f"({text})" if several else text
+
+
 def _bracketed(node: Node) -> str:
-    """With parentheses where the parts of a fraction or a root would fall apart without them."""
+    """With parentheses where a sum or a product above a fraction would fall apart without them."""
     text = _text(node)
     simple = not isinstance(node, Row) or not any(letter in text for letter in " /·×−∣")
     return text if simple else f"({text})"
