@@ -61,6 +61,20 @@ def test_the_first_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "venv" in dry.stdout or "up to date" in dry.stdout or "Nothing to be done" in dry.stdout
 
 
+def test_know_the_cost(tmp_path: Path) -> None:
+    """Every command answers, and the Python block by block in one namespace."""
+    names: dict[str, Any] = {}
+    said = []
+    for language, block in blocks("cost.md"):
+        if language == "python":
+            exec(compile(block, "cost.md", "exec"), names)
+        else:
+            said += [run(command, tmp_path) for command in commands(block)]
+    assert len(said) == 6
+    assert all(said)
+    assert names["wide"].parameters.at() > names["tiny"].parameters.at()
+
+
 def test_your_own_attention() -> None:
     """One namespace, block after block; its checks are assertions of their own."""
     names: dict[str, Any] = {"__name__": "tutorial"}
