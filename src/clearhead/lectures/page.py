@@ -96,22 +96,30 @@ def _wrong(wrong: Iterable[Wrong]) -> str:
 
 def _compared(label: str, header: tuple[str, str, str, str], rows: Iterable[tuple[str, Measure, bool]]) -> str:
     first, *numbers, last = (escape(name) for name in header)
-    head = f"<th scope='col'>{first}</th>" + "".join(f"<th scope='col' class='number'>{name}</th>" for name in numbers)
+    column = "<th scope='col' role='columnheader'"
+    head = f"{column}>{first}</th>" + "".join(f"{column} class='number'>{name}</th>" for name in numbers)
     body = "".join(
-        f"<tr><td>{escape(what)}</td>{_cell(measure.expectation, measure)}{_cell(shown(measure.observed), measure)}"
-        f"<td>{_mark(good)}</td></tr>"
+        f"<tr role='row'><td role='cell'>{_words(what)}</td>{_cell(measure.expectation, measure)}"
+        f"{_cell(shown(measure.observed), measure)}<td role='cell'>{_mark(good)}</td></tr>"
         for what, measure, good in rows
     )
+    # on a narrow page rows become grids, after which only the roles tell that this is a table
     return (
-        f"<div class='wide' tabindex='0' role='group' aria-label='{label}'><table class='measures'><thead><tr>{head}"
-        f"<th scope='col'><span class='word'>{last}</span></th></tr></thead><tbody>{body}</tbody></table></div>"
+        f"<div class='wide' tabindex='0' role='group' aria-label='{label}'><table class='measures' role='table'>"
+        f"<thead role='rowgroup'><tr role='row'>{head}{column}><span class='word'>{last}</span></th></tr></thead>"
+        f"<tbody role='rowgroup'>{body}</tbody></table></div>"
     )
+
+
+def _words(text: str) -> str:
+    """Text whose measure is not torn apart at the end of a line."""
+    return escape(text).replace("max|Δ|", "<span class='nowrap'>max|Δ|</span>")
 
 
 def _cell(text: str, measure: Measure) -> str:
     """Numbers stay on one line, words may be broken."""
     kind = "words" if isinstance(measure.observed, str) else "number"
-    return f"<td class='{kind}'>{escape(text)}</td>"
+    return f"<td role='cell' class='{kind}'>{escape(text)}</td>"
 
 
 def _table(table: Table) -> str:

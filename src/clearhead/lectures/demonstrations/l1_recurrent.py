@@ -109,7 +109,10 @@ def seq2seq_with_attention() -> Evidence:
     return Evidence(
         measures=(
             *(alike(f"{kind} against its loop", mine, loop) for kind, (mine, loop, _) in outputs.items()),
-            *(far(f"{name}: outputs when the first source token changes", *pair, 1e-4) for name, pair in swapped.items()),
+            *(
+                far(f"{name}: outputs when the first source token changes", *pair, 1e-4)
+                for name, pair in swapped.items()
+            ),
         ),
         wrong=(
             Wrong(
