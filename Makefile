@@ -46,6 +46,7 @@ bench: setup  ## speed of training and decoding beside other libraries; their do
 	$(BIN)/python -W ignore -m benchmarks.train_speed
 	$(BIN)/python -W ignore -m benchmarks.pipeline_speed
 	$(BIN)/python -W ignore -m benchmarks.decode_speed
+	$(BIN)/python -m benchmarks.grid_attention
 
 docs: setup  ## write the pages of docs/ that are made from the code
 	$(BIN)/python -m tools.make_docs

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from clearhead.lectures import claims
 from clearhead.recipe import Data, Decoding, Spec, Training, kinds, preset_names, preset_text, slots
-from clearhead.recipe.reading import describe_field
+from clearhead.recipe.reading import describe_field, spec_type
 
 ROOT = Path(__file__).parent.parent
 CLAIM = re.compile(r"\bL[0-4]\.\d+\b")
@@ -29,7 +29,8 @@ def recipe_page() -> str:
         "",
         "Settings that several parts share (`layers`, `width`, `heads`, `attention`, `position`, `feedforward`,",
         "`norm`, `residual`, `dropout`) may be written once under `[model]`; `[model.encoder]`, `[model.decoder]` and",
-        "`[model.cross]` say otherwise for a part. `heads` is short for `attention.heads`.",
+        "`[model.cross]` say otherwise for a part. `heads` is short for `attention.heads`. A shared setting goes to",
+        "the parts that take it; one that no part takes is refused. A recurrent decoder's `attention` is an alignment.",
         "",
         "## Presets",
         "",
@@ -69,8 +70,7 @@ def _settings(spec: type[Spec], tables: dict[str, type[Spec]]) -> Iterator[str]:
     for name, info in spec.model_fields.items():
         if name == getattr(spec, "tag", None):
             continue
-        inner = info.annotation
-        if isinstance(inner, type) and issubclass(inner, Spec):
+        if (inner := spec_type(info)) is not None:
             if hasattr(inner, "slot"):
                 takes, default = f"a table: {inner.slot}", f"`{info.default.kind}`"
             else:

@@ -9,21 +9,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from clearhead.attention import AxialAttention as AxialAttention
     from clearhead.attention import Cache as Cache
+    from clearhead.attention import GridAttention as GridAttention
     from clearhead.attention import MultiHeadAttention as MultiHeadAttention
     from clearhead.attention import Sight as Sight
+    from clearhead.attention import WindowAttention as WindowAttention
     from clearhead.attention import attend as attend
     from clearhead.attention import causal_mask as causal_mask
     from clearhead.attention import choose as choose
     from clearhead.attention import weigh as weigh
     from clearhead.blocks import AddNorm as AddNorm
+    from clearhead.blocks import BahdanauAlignment as BahdanauAlignment
     from clearhead.blocks import Embedding as Embedding
     from clearhead.blocks import GatedFeedForward as GatedFeedForward
     from clearhead.blocks import Layer as Layer
     from clearhead.blocks import LayerNorm as LayerNorm
+    from clearhead.blocks import LuongAlignment as LuongAlignment
     from clearhead.blocks import Memory as Memory
     from clearhead.blocks import OuterFeedForward as OuterFeedForward
     from clearhead.blocks import Output as Output
+    from clearhead.blocks import Patches as Patches
+    from clearhead.blocks import Recurrence as Recurrence
+    from clearhead.blocks import RecurrentDecoder as RecurrentDecoder
+    from clearhead.blocks import RecurrentEncoder as RecurrentEncoder
     from clearhead.blocks import RmsNorm as RmsNorm
     from clearhead.blocks import SingleFeedForward as SingleFeedForward
     from clearhead.blocks import Stack as Stack
@@ -51,10 +60,13 @@ if TYPE_CHECKING:
     from clearhead.models import Seq2Seq as Seq2Seq
     from clearhead.models import build as build
     from clearhead.models import count_parameters as count_parameters
+    from clearhead.models import influence as influence
     from clearhead.models import load_model as load_model
     from clearhead.models import pick_device as pick_device
     from clearhead.models import save_model as save_model
     from clearhead.positions import BucketBias as BucketBias
+    from clearhead.positions import GridBias as GridBias
+    from clearhead.positions import GridSinusoids as GridSinusoids
     from clearhead.positions import LearnedPosition as LearnedPosition
     from clearhead.positions import NoPosition as NoPosition
     from clearhead.positions import RotaryPosition as RotaryPosition
@@ -76,18 +88,23 @@ __version__ = "0.1.0"
 # The order is that of a book, from the recipe to the whole model.
 _CONTENTS: dict[str, list[str]] = {
     "recipe": ["Recipe", "read_recipe", "recipe_toml", "preset_names", "register"],
-    "attention": ["attend", "weigh", "choose", "causal_mask", "Sight", "Cache", "MultiHeadAttention"],
+    "attention": [
+        *("attend", "weigh", "choose", "causal_mask", "Sight", "Cache", "MultiHeadAttention"),
+        *("GridAttention", "AxialAttention", "WindowAttention"),
+    ],
     "positions": [
         *("NoPosition", "SinusoidalPosition", "sinusoids", "LearnedPosition"),
-        *("BucketBias", "t5_bucket", "RotaryPosition", "positions_of"),
+        *("BucketBias", "t5_bucket", "RotaryPosition", "positions_of", "GridSinusoids", "GridBias"),
     ],
     "blocks": [
         *("LayerNorm", "RmsNorm", "AddNorm"),
         *("StandardFeedForward", "OuterFeedForward", "SingleFeedForward", "GatedFeedForward"),
-        *("Embedding", "Layer", "Stack", "Memory", "Output"),
+        *("Embedding", "Patches", "Layer", "Stack", "Memory", "Output"),
+        *("Recurrence", "RecurrentEncoder", "RecurrentDecoder", "BahdanauAlignment", "LuongAlignment"),
     ],
     "models": [
         *("Seq2Seq", "LanguageModel", "EncoderModel", "ClassifierModel", "build", "count_parameters"),
+        "influence",
         *("SavedModel", "save_model", "load_model", "pick_device"),
     ],
     "costing": ["cost", "Cost", "Formula"],

@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from clearhead.decoding import ModelStepper, lean_decoder
-from tests.models.zoo import ORDERED, VARIANTS, make
+from tests.models.zoo import ORDERED, RECURRENT, VARIANTS, make
 
 LEFT_TO_THE_MODEL = {"hard", "additive", "multiplicative", "no projections, no W_O", "free sizes"}
 LEFT_TO_THE_MODEL |= {"position shaw", "Shaw keys", "Shaw values"} | set(ORDERED)
+LEFT_TO_THE_MODEL |= {variant for variant in RECURRENT if variant != "recurrent to Transformer"}
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", [*VARIANTS, *RECURRENT])
 @torch.inference_mode()
 def test_lean_and_plain_steps_are_equal(variant: str) -> None:
     """Contract 2, with lines that leave, beams that move, multiply and stay, past the first doubling of the buffers."""

@@ -93,6 +93,20 @@ def gpt2(**settings: Any) -> Any:
     return transformers.GPT2LMHeadModel(config)
 
 
+VIT_SIZES: dict[str, Any] = {
+    **{"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 3, "intermediate_size": 40},
+    **{"image_size": (15, 25), "patch_size": 5, "num_channels": 2},
+}
+
+
+def vit(**settings: Any) -> Any:
+    return transformers.ViTModel(transformers.ViTConfig(**(VIT_SIZES | settings)))
+
+
+def vit_classifier(**settings: Any) -> Any:
+    return transformers.ViTForImageClassification(transformers.ViTConfig(**(VIT_SIZES | {"num_labels": 5} | settings)))
+
+
 def randomise(model: Any, seed: int = 3) -> Any:
     """Draw every weight from N(0, 0.3²), gains around 1: a comparison at 0 or at initialisation proves little.
 

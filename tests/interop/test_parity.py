@@ -161,6 +161,62 @@ def test_classifiers_agree(
     record(f"{name} (logits)", float((ours - theirs).abs().max()))
 
 
+IMAGE_ENCODERS = {
+    "ViT, as published: GELU, ε=1e-12": lambda: references.vit(),
+    "ViT, ReLU, square images": lambda: references.vit(image_size=12, patch_size=3, hidden_act="relu"),
+    "ViT classifier": lambda: references.vit_classifier(),
+}
+
+
+@pytest.mark.parametrize("name", IMAGE_ENCODERS)
+def test_image_encoders_agree(name: str, tmp_path: Path, record: Callable[[str, float], None]) -> None:
+    """References: transformers' ViTModel and ViTForImageClassification; patches, class token and positions too."""
+    reference = references.randomise(IMAGE_ENCODERS[name]())
+    model: Any = load_huggingface(references.save(reference, tmp_path)).model
+    rows, columns = model.encoder.embedding.tokens.image
+    pixels = torch.randn(3, rows, columns, 2)
+    with torch.no_grad():
+        theirs = reference(pixel_values=pixels.movedim(-1, 1), output_hidden_states=True)
+        states = model.states(pixels)
+    if "classifier" in name:
+        assert theirs.logits.shape == (3, 5)
+        torch.testing.assert_close(model(pixels), theirs.logits, atol=1e-4, rtol=1e-5)
+    else:
+        torch.testing.assert_close(states, theirs.last_hidden_state, atol=1e-4, rtol=1e-5)
+        torch.testing.assert_close(model.pool(states), theirs.pooler_output, atol=1e-5, rtol=0)
+    *hidden, last = theirs.hidden_states
+    with torch.no_grad():  # unlike the others, it reports its last layer before the norm at the end
+        hidden.append(getattr(reference, "vit", reference).layernorm(last))
+    difference = largest_difference(model.encoder, hidden, lambda: model.states(pixels))
+    record(f"{name} (d=48, h=3, 3 layers, {rows}×{columns} pixels)", difference)
+
+
+def test_parity_of_images_rejects_a_wrong_order(tmp_path: Path) -> None:
+    """The wrong variants: positions or a class token left out, and pixels whose rows and columns are exchanged."""
+    reference = references.randomise(references.vit(image_size=12, patch_size=3))
+    folder = references.save(reference, tmp_path)
+    pixels = torch.randn(2, 12, 12, 2)
+    with torch.no_grad():
+        theirs = reference(pixel_values=pixels.movedim(-1, 1)).last_hidden_state
+
+    def no_positions(model: Any) -> None:
+        model.encoder.embedding.position.table.weight.data.zero_()
+
+    def no_class_token(model: Any) -> None:
+        model.encoder.embedding.tokens.class_token.weight.data.zero_()
+
+    def difference(change: Callable[[Any], None], images: Tensor = pixels) -> float:
+        model = load_huggingface(folder).model
+        change(model)
+        with torch.no_grad():
+            return float((model(images) - theirs).abs().max())
+
+    assert difference(lambda model: None) < 1e-4
+    assert difference(no_positions) > 1e-2
+    assert difference(no_class_token) > 1e-2
+    assert difference(lambda model: None, pixels.transpose(1, 2)) > 1e-2
+
+
 DECODERS = {
     "GPT-2, as published: tanh-GELU": lambda: references.gpt2(),
     "GPT-2, ReLU": lambda: references.gpt2(activation_function="relu", n_inner=56),

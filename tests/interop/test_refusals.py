@@ -18,7 +18,7 @@ from clearhead.interop.huggingface import PLANS
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.weights import ForeignWeights
 from clearhead.positions import sinusoids
-from clearhead.recipe import Seq2Seq, read_recipe, recipe_from
+from clearhead.recipe import Seq2Seq, Stack, read_recipe, recipe_from
 from tests.interop import references
 
 # config.json files as they were published, older keys included
@@ -74,6 +74,16 @@ T5_SMALL: dict[str, Any] = {
 }
 
 
+VIT_BASE: dict[str, Any] = {
+    **{"_name_or_path": "google/vit-base-patch16-224", "architectures": ["ViTForImageClassification"]},
+    **{"attention_probs_dropout_prob": 0.0, "encoder_stride": 16, "hidden_act": "gelu", "hidden_dropout_prob": 0.0},
+    **{"hidden_size": 768, "id2label": {"0": "tench"}, "image_size": 224, "initializer_range": 0.02},
+    **{"intermediate_size": 3072, "label2id": {"tench": 0}, "layer_norm_eps": 1e-12, "model_type": "vit"},
+    **{"num_attention_heads": 12, "num_channels": 3, "num_hidden_layers": 12, "patch_size": 16, "qkv_bias": True},
+    **{"torch_dtype": "float32", "transformers_version": "4.13.0.dev0"},
+}
+
+
 def plan(config: dict[str, Any], names: tuple[str, ...] = ()) -> Any:
     """The recipe that a configuration stands for, without any weights."""
     foreign = ForeignConfig(config, Path("config.json"))
@@ -88,6 +98,7 @@ def test_published_configurations_are_understood_whole() -> None:
     """Every key of these real files is known; the presets of the same names agree with them."""
     marian = plan(OPUS_MT, ("final_logits_bias",)).model
     assert isinstance(marian, Seq2Seq)
+    assert isinstance(marian.encoder, Stack)
     assert marian.encoder.feedforward.activation == "silu"
     assert marian.embedding.scale == "sqrt"
     assert marian.embedding.output_bias
@@ -103,6 +114,14 @@ def test_published_configurations_are_understood_whole() -> None:
         # config.json does not say which tokens are unknown, nor which begin and end a line of BERT
         for name in (*mine.sides, "pad", "start"):
             assert getattr(mine.vocabulary, name) == getattr(theirs.vocabulary, name)
+
+
+def test_the_published_vit_is_the_preset() -> None:
+    """Its configuration as published, old keys included; the head's rows say how many classes there are."""
+    foreign = ForeignConfig(VIT_BASE | {"model_type": None}, Path("config.json"))
+    weights = ForeignWeights({"vit.classifier.weight": torch.zeros(1000, 1)}, Path())
+    theirs = recipe_from({"model": PLANS["vit"](foreign, weights).model}).model
+    assert read_recipe("vit-b16").model == theirs
 
 
 @pytest.mark.parametrize(
@@ -122,6 +141,13 @@ def test_published_configurations_are_understood_whole() -> None:
         (OPUS_MT, {"num_hidden_layers": 5}, "num_hidden_layers = 5 is not supported (supported: 6)"),
         (T5_SMALL, {"dense_act_fn": "silu"}, "dense_act_fn = 'silu' is not supported (supported: 'relu')"),
         (T5_SMALL, {"feed_forward_proj": "gated-tanh"}, "feed_forward_proj = 'gated-tanh' is not supported"),
+        (VIT_BASE, {"qkv_bias": False}, "qkv_bias = False is not supported (supported: True)"),
+        (VIT_BASE, {"patch_size": [16, 8]}, "patch_size = [16, 8]: patches must be square"),
+        (VIT_BASE, {"patch_size": 15}, "patch_size = 15: must divide the image's height (224) and width (224)"),
+        (VIT_BASE, {"patch_size": 0}, "patch_size = 0: must divide"),
+        (VIT_BASE, {"image_size": "large"}, "image_size = 'large' should be one whole number, or two"),
+        (VIT_BASE, {"image_size": [1, 2, 3]}, "image_size = [1, 2, 3] should be one whole number, or two"),
+        (VIT_BASE, {"pooler_act": "relu"}, "pooler_act = 'relu' is not supported (supported: 'tanh')"),
         (GPT2, {"add_cross_attention": True}, "add_cross_attention = True is not supported"),
     ],
 )

@@ -16,6 +16,7 @@ PUBLISHED = {
     "gpt2": 124_439_808,
     "bart-base": 139_420_416,
     "t5-small": 60_506_624,
+    "vit-b16": 86_567_656,
 }
 
 
@@ -43,6 +44,28 @@ def test_the_original_base_model() -> None:
     encoder, decoder = attention + feedforward + 2 * norm, 2 * attention + feedforward + 3 * norm
     with torch.device("meta"):
         assert count_parameters(build_without_weights("transformer-base")) == V * d + 6 * encoder + 6 * decoder
+
+
+def test_the_recurrent_presets() -> None:
+    """Closed forms: a GRU layer has 3(es + s² + 2s) weights, an LSTM 4(…); Bahdanau's and Luong's maps."""
+
+    def layer(gates: int, inputs: int, state: int) -> int:
+        return gates * (inputs * state + state * state + 2 * state)
+
+    e, s, V = 620, 1000, 30_000
+    memory = 2 * s
+    reads = 2 * layer(3, e, s)
+    attends = s * s + memory * s + s  # W, U and v
+    writes = (
+        layer(3, e + memory, s) + (s + e + memory + 1) * 2 * e + (2 * memory + 1) * s
+    )  # steps, readout, first state
+    words = 2 * V * e + V * e + V
+    with torch.device("meta"):
+        assert count_parameters(build_without_weights("rnn-bahdanau")) == reads + attends + writes + words
+        d, V = 1000, 50_000
+        reads, attends = 4 * layer(4, d, d), d * d + 2 * d * d  # general score and W_c
+        writes = layer(4, 2 * d, d) + 3 * layer(4, d, d) + (2 * d + 1) * 4 * 2 * d
+        assert count_parameters(build_without_weights("rnn-luong")) == reads + attends + writes + 3 * V * d + V
 
 
 def test_a_seed_makes_the_weights_and_leaves_the_global_state() -> None:

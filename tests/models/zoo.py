@@ -6,7 +6,7 @@ import torch
 
 from clearhead.errors import RecipeError
 from clearhead.models import build
-from clearhead.recipe import kinds, read_recipe
+from clearhead.recipe import Recipe, kinds, read_recipe, recipe_from, recipe_table
 
 SIZES = [
     "model.layers=2",
@@ -19,17 +19,25 @@ SIZES = [
 SINGLE = [size for size in SIZES if "feedforward" not in size]
 
 
+def planar(slot: str, kind: str) -> bool:
+    """Whether this kind needs a grid: then it stands in GRID_VARIANTS."""
+    return bool(getattr(kinds(slot)[kind].spec, "planar", False))
+
+
+def accepted(family: str, *overrides: str) -> bool:
+    """Whether a recipe can be read."""
+    try:
+        read_recipe(None, f"model.family={family}", *SIZES, *overrides)
+    except RecipeError:
+        return False
+    return True
+
+
 def attention_overrides(kind: str) -> list[str]:
     """Name this attention in every part that does not refuse it."""
-
-    def accepted(part: str) -> bool:
-        try:
-            read_recipe(None, *SIZES, f"model.{part}.attention.kind={kind}")
-        except RecipeError:
-            return False
-        return True
-
-    parts = [part for part in ("encoder", "decoder", "cross") if accepted(part)]
+    parts = [
+        part for part in ("encoder", "decoder", "cross") if accepted("seq2seq", f"model.{part}.attention.kind={kind}")
+    ]
     assert parts, f"{kind} is refused everywhere"
     return [f"model.{part}.attention.kind={kind}" for part in parts]
 
@@ -52,27 +60,52 @@ VARIANTS: dict[str, list[str]] = {
     "unscaled": ["model.attention.scale=none", "model.attention.bias=false"],
 }
 # a mechanism is tested by being registered
-VARIANTS |= {f"position {kind}": [f"model.position.kind={kind}"] for kind in kinds("position")}
+VARIANTS |= {
+    f"position {kind}": [f"model.position.kind={kind}"] for kind in kinds("position") if not planar("position", kind)
+}
 VARIANTS |= {f"feedforward {kind}": [f"model.feedforward.kind={kind}"] for kind in kinds("feedforward")}
 VARIANTS |= {f"norm {kind}": [f"model.norm.kind={kind}"] for kind in kinds("norm")}
-VARIANTS |= {f"attention {kind}": attention_overrides(kind) for kind in kinds("attention")}
+VARIANTS |= {
+    f"attention {kind}": attention_overrides(kind) for kind in kinds("attention") if not planar("attention", kind)
+}
 for sharing in ("none", "headwise", "key-value", "layerwise"):
     small = [f"attention.{setting}" for setting in ("rank=3", "length=16", f"sharing={sharing}")]
     parts = [f"model.{part}.{setting}" for part in ("encoder", "cross") for setting in small]
     VARIANTS[f"Linformer {sharing}"] = VARIANTS["attention linformer"] + parts
-ALONE = ["model.position.kind=none", "model.attention.kind=disentangled", "model.attention.span=3"]
-VARIANTS["disentangled alone"] = ALONE
-    "model.attention.kind=disentangled",
-    "model.attention.span=3",
-    "model.position.kind=none",
-]
+PLACED = ["model.position.kind=none", "model.attention.kind=disentangled", "model.attention.span=3"]
+VARIANTS["disentangled alone"] = PLACED
 VARIANTS["disentangled v2"] = [
-    *ALONE,
+    *PLACED,
     "model.attention.span=6",
     "model.attention.buckets=4",
     "model.attention.normalised=true",
     "model.attention.shared_projections=true",
 ]
+
+BOTH = "model.family=recurrent"
+ALONE = ["model.family=lm", "model.decoder.kind=recurrent", "model.decoder.attention.kind=none"]
+RECURRENT: dict[str, list[str]] = {
+    "bahdanau": [BOTH, "model.decoder.attention.kind=bahdanau"],
+    "luong": [BOTH, "model.cell=lstm"],
+    "luong, no feeding": [BOTH, "model.decoder.attention.input_feeding=false"],
+    "luong, no feeding, concat, lstm": [
+        *(BOTH, "model.cell=lstm", "model.decoder.start=mean"),
+        'model.decoder.attention={kind="luong", score="concat", input_feeding=false}',
+    ],
+    "bahdanau, hard, lstm, tanh": [
+        *(BOTH, "model.cell=lstm", "model.encoder.bidirectional=false"),
+        'model.decoder.attention={kind="bahdanau", choice="hard", readout="tanh", size=6}',
+    ],
+    "luong, dot, elman": [
+        *(BOTH, "model.cell=elman", "model.encoder.bidirectional=false", "model.state=12"),
+        *("model.decoder.attention.score=dot", "model.decoder.start=zero"),
+    ],
+    "no attention": [BOTH, "model.decoder.attention.kind=none", "model.state=20"],
+    "Transformer to recurrent": ["model.decoder.kind=recurrent", "model.decoder.attention.kind=bahdanau"],
+    "recurrent to Transformer": ["model.encoder.kind=recurrent", "model.encoder.cell=lstm"],
+}
+"""Encoder-decoders with a recurrent part."""
+RECURRENT_LM = {f"{cell} alone": [*ALONE, f"model.cell={cell}"] for cell in ("gru", "lstm", "elman")}
 
 RELATIVE = [f"position {kind}" for kind in ("none", "t5", "alibi", "shaw", "rope")] + ["Shaw keys", "Shaw values"]
 RELATIVE += ["disentangled alone", "disentangled v2"]
@@ -80,9 +113,37 @@ ABSOLUTE = ["position sinusoidal", "position learned"]
 ORDERED = [name for name in VARIANTS if "informer" in name or "isentangled" in name]
 """Attention that knows the order of its tokens by itself."""
 
+# images of 16 × 8 pixels of two numbers, cut into 8 × 4 patches
+IMAGES = [*("model.patches.height=16", "model.patches.width=8"), *("model.patches.channels=2", "model.patches.size=2")]
+CLASS_TOKEN = ["model.patches.class_token=true", "model.pooling=first"]
+GRID_VARIANTS: dict[str, list[str]] = {
+    "plain": [],
+    "class token": CLASS_TOKEN,
+    "class token, sinusoidal-2d": [*CLASS_TOKEN, "model.position.kind=sinusoidal-2d"],
+    "embedding norm": ["model.embedding.norm=true", "model.norm.place=post"],
+    "statistics over the sequence": [*CLASS_TOKEN, "model.norm.axis=sequence"],
+}
+for _kind in kinds("attention"):
+    for _name, _position in (("", "none"), (" with relative-2d", "relative-2d"), (" with rope", "rope")):
+        _overrides = [f"model.attention.kind={_kind}", f"model.position.kind={_position}"]
+        if accepted("classifier", *IMAGES, *_overrides):
+            GRID_VARIANTS[f"attention {_kind}{_name}"] = _overrides
+GRID_VARIANTS |= {
+    f"{_kind}, hard": [f"model.attention.kind={_kind}", "model.attention.choice=hard"]
+    for _kind in ("grid", "axial", "window")
+}
+GRID_VARIANTS |= {f"position {kind}": [f"model.position.kind={kind}"] for kind in kinds("position")}
+
 
 def make(family: str, variant: str, *more: str) -> Any:
     """A model in eval mode whose weights are large enough for every part to matter."""
+    return _with_large_weights(build(_recipe(family, variant, *more), seed=5).eval())
+
+
+def _recipe(family: str, variant: str, *more: str) -> Recipe:
+    if variant in RECURRENT or variant in RECURRENT_LM:
+        # the sizes as a level of its own, of which other kinds keep what they know
+        return recipe_from(recipe_table(read_recipe(None, *SIZES)), *(RECURRENT | RECURRENT_LM)[variant], *more)
     parts = {"lm": ("decoder",), "encoder": ("encoder",), "classifier": ("encoder",)}.get(family)
     overrides = [
         override
@@ -92,7 +153,17 @@ def make(family: str, variant: str, *more: str) -> Any:
         or override.split(".")[1] in parts
     ]
     sizes = SINGLE if "model.feedforward.kind=single" in overrides else SIZES
-    model = build(read_recipe(None, f"model.family={family}", *sizes, *overrides, *more), seed=5).eval()
+    return read_recipe(None, f"model.family={family}", *sizes, *overrides, *more)
+
+
+def make_grid(family: str, variant: str, *more: str) -> Any:
+    """The same for images: a classifier, or an encoder."""
+    overrides = [o for o in GRID_VARIANTS[variant] if family == "classifier" or "pooling" not in o]
+    recipe = read_recipe(None, f"model.family={family}", *SIZES, *IMAGES, *overrides, *more)
+    return _with_large_weights(build(recipe, seed=5).eval())
+
+
+def _with_large_weights(model: Any) -> Any:
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -9,6 +9,9 @@ from clearhead.errors import RecipeError
 from clearhead.recipe import AttentionSpec, kinds, read_recipe, register
 from clearhead.recipe import registry as registry_module
 
+IMAGES = ["model.family=classifier", "model.patches.size=2"]
+CLASS_TOKEN = ["model.patches.class_token=true", "model.pooling=first"]
+
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
@@ -66,6 +69,67 @@ from clearhead.recipe import registry as registry_module
         (["model.vocabulary.pad=32000"], "id 32000 is outside the vocabulary of 32000 tokens"),
         (["model.family=lm", "model.embedding.tie=all"], "a language model has no source embedding: use tie = output"),
         (["model.family=encoder", "model.embedding.tie=output"], "an encoder predicts no tokens"),
+        (
+            ["model.family=classifier", "model.norm.axis=sequence"],
+            "statistics over the sequence make the mean of all tokens 0: use pooling = first",
+        ),
+        *(
+            (
+                [*family, f"model.attention.kind={kind}"],
+                f"{kind} attention needs a grid: give [model.patches] to an encoder or a classifier",
+            )
+            for kind in ("grid", "axial", "window")
+            for family in ([], ["model.family=lm"], ["model.family=classifier"])
+        ),
+        *(
+            (
+                [*family, f"model.position.kind={kind}"],
+                f"{kind} positions need a grid: give [model.patches] to an encoder or a classifier",
+            )
+            for kind in ("sinusoidal-2d", "relative-2d")
+            for family in ([], ["model.family=lm"], ["model.family=encoder"])
+        ),
+        (
+            [*IMAGES, "model.attention.kind=window", "model.attention.size=3"],
+            "model.attention.size = 3: windows of 3 × 3 must divide the grid of 4 × 4 patches",
+        ),
+        ([*IMAGES, "model.patches.height=9"], "model.patches.size = 2: patches of 2 pixels must divide the height (9)"),
+        (
+            [*IMAGES, "model.position.kind=sinusoidal-2d", "model.width=90", "model.heads=2"],
+            "model.width = 90: sinusoidal-2d positions need a width that 4 divides, not 90",
+        ),
+        (
+            [*IMAGES, "model.position.kind=learned", "model.position.size=15"],
+            "model.position.size = 15: an image becomes 16 tokens, the table holds 15 positions",
+        ),
+        ([*IMAGES, "model.embedding.segments=2"], "patches belong to no segment"),
+        ([*IMAGES, "model.pooling=first"], "the first patch is only a corner of the image: give patches.class_token"),
+        ([*IMAGES, "model.patches.class_token=true"], "the class token is there for the head to look at"),
+        (
+            ["model.family=encoder", "model.patches.size=2", "model.pooler=true"],
+            "model.pooler = true: the first patch is only a corner of the image: give patches.class_token",
+        ),
+        *(
+            (
+                [*IMAGES, *CLASS_TOKEN, f"model.attention.kind={kind}"],
+                f"a class token has no place in the grid of {kind} attention: use multihead, or no class token",
+            )
+            for kind in ("grid", "axial", "window")
+        ),
+        (
+            [*IMAGES, *CLASS_TOKEN, "model.position.kind=relative-2d"],
+            "a class token has no place in the grid, so relative-2d knows no distance to it",
+        ),
+        *(
+            (
+                [*IMAGES, f"model.attention.kind={kind}", f"model.position.kind={position}"],
+                f"{position} positions count along one line, which {kind} attention cuts up: use relative-2d",
+            )
+            for kind in ("axial", "window")
+            for position in ("t5", "rope")
+        ),
+        (["model.family=classifier", "model.patches=16"], "model.patches = 16: must be a table of settings"),
+        (["model.patches.size=2"], "model.patches.size: no such setting"),
     ],
 )
 def test_impossible_combinations_are_refused(overrides: list[str], message: str) -> None:
@@ -84,6 +148,10 @@ def test_impossible_combinations_are_refused(overrides: list[str], message: str)
         ["model.width=9", "model.heads=3", "model.position.kind=learned"],
         ["model.family=lm", "model.vocabulary.source=1"],
         ["model.encoder.position.kind=rope", "model.cross.attention.score=additive"],
+        [*IMAGES, "model.attention.kind=window", "model.position.kind=relative-2d"],
+        [*IMAGES, *CLASS_TOKEN, "model.position.kind=sinusoidal-2d"],
+        [*IMAGES, "model.attention.kind=grid", "model.position.kind=rope"],
+        ["model.family=classifier", "model.norm.axis=sequence", "model.pooling=first"],
     ],
 )
 def test_what_can_work_is_not_refused(overrides: list[str]) -> None:

@@ -4,6 +4,7 @@ from clearhead.attention.attend import attend, fused, weigh
 from clearhead.attention.cache import Cache, KeyValues, LayerCache
 from clearhead.attention.choice import choose
 from clearhead.attention.disentangled import DisentangledAttention, RelativeTable
+from clearhead.attention.grid import AxialAttention, GridAttention, WindowAttention, from_tiles, to_tiles
 from clearhead.attention.linformer import LengthMap, LinformerAttention
 from clearhead.attention.multihead import MultiHeadAttention, Weights
 from clearhead.attention.score import AdditiveScore, DotScore, MultiplicativeScore, additive, divisor, dot
@@ -11,9 +12,11 @@ from clearhead.attention.sight import Sight, causal_mask
 
 __all__ = [
     "AdditiveScore",
+    "AxialAttention",
     "Cache",
     "DisentangledAttention",
     "DotScore",
+    "GridAttention",
     "KeyValues",
     "LayerCache",
     "LengthMap",
@@ -23,12 +26,15 @@ __all__ = [
     "RelativeTable",
     "Sight",
     "Weights",
+    "WindowAttention",
     "additive",
     "attend",
     "causal_mask",
     "choose",
     "divisor",
     "dot",
+    "from_tiles",
     "fused",
+    "to_tiles",
     "weigh",
 ]

@@ -51,6 +51,11 @@ class Sight:
             return None
         return self.scheme.bias(self.queries, self.keys)
 
+    @cached_property
+    def tiles(self) -> "dict[tuple[int, int], Sight]":
+        """What tokens see inside the tiles of a grid, by their shape: made once for all layers."""
+        return {}
+
     def key_term(self, query: Float[Tensor, "b h n d"]) -> Float[Tensor, "b h n m"] | None:
         """What the scheme adds to q·k, from each query and where the keys stand."""
         if self.scheme is None or self.queries is None or self.keys is None:

@@ -1,5 +1,6 @@
-"""The parts of a Transformer around its attention: norms, feed-forward nets, Add & Norm, embeddings, layers."""
+"""The parts around attention: norms, feed-forward nets, Add & Norm, embeddings, layers, and recurrent stacks."""
 
+from clearhead.blocks.alignment import Alignment, BahdanauAlignment, LuongAlignment, NoAlignment, StateAttention
 from clearhead.blocks.dropout import Dropout
 from clearhead.blocks.embedding import Embedding
 from clearhead.blocks.feedforward import (
@@ -12,22 +13,38 @@ from clearhead.blocks.feedforward import (
 from clearhead.blocks.layer import Layer
 from clearhead.blocks.norm import LayerNorm, RmsNorm
 from clearhead.blocks.output import Output
+from clearhead.blocks.patches import Patches
+from clearhead.blocks.recurrence import Recurrence
+from clearhead.blocks.recurrent import BothWays, RecurrentCache, RecurrentDecoder, RecurrentEncoder
 from clearhead.blocks.residual import AddNorm
-from clearhead.blocks.stack import Memory, Stack
+from clearhead.blocks.stack import Decoder, DecoderCache, Memory, Stack
 
 __all__ = [
     "AddNorm",
+    "Alignment",
+    "BahdanauAlignment",
+    "BothWays",
+    "Decoder",
+    "DecoderCache",
     "Dropout",
     "Embedding",
     "FeedForward",
     "GatedFeedForward",
     "Layer",
     "LayerNorm",
+    "LuongAlignment",
     "Memory",
+    "NoAlignment",
     "OuterFeedForward",
     "Output",
+    "Patches",
+    "Recurrence",
+    "RecurrentCache",
+    "RecurrentDecoder",
+    "RecurrentEncoder",
     "RmsNorm",
     "SingleFeedForward",
     "Stack",
     "StandardFeedForward",
+    "StateAttention",
 ]

@@ -1,4 +1,4 @@
-"""From token ids to vectors (L1.4, step 1).
+"""From token ids, or the patches of an image, to vectors (L1.4, step 1).
 
 Shapes: b batch, n tokens, d features.
 """
@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from clearhead.blocks.dropout import Dropout
+from clearhead.blocks.patches import Patches
 from clearhead.positions import AbsolutePosition
 
 
@@ -17,7 +18,7 @@ class Embedding(nn.Module):
 
     def __init__(
         self,
-        tokens: nn.Embedding,
+        tokens: nn.Embedding | Patches,
         position: AbsolutePosition,
         *,
         scaled: bool = False,
@@ -35,9 +36,13 @@ class Embedding(nn.Module):
         """Settings, for people."""
         return "tokens · √d" if self.scale != 1.0 else ""
 
+    def length(self, inputs: Int[Tensor, "b n"] | Float[Tensor, "b height width channels"]) -> int:
+        """How many tokens each line, or each image, becomes."""
+        return self.tokens.length if isinstance(self.tokens, Patches) else inputs.shape[1]
+
     def forward(
         self,
-        ids: Int[Tensor, "b n"],
+        inputs: Int[Tensor, "b n"] | Float[Tensor, "b height width channels"],
         positions: Int[Tensor, "n"] | Int[Tensor, "b n"],
         end: int,
         segments: Int[Tensor, "b n"] | None = None,
@@ -47,7 +52,7 @@ class Embedding(nn.Module):
 
         A model with segments takes all tokens for the first one unless told.
         """
-        x: Tensor = self.tokens(ids)
+        x: Tensor = self.tokens(inputs)
         if self.scale != 1.0:
             x = x * self.scale
         where = self.position(positions, end)

@@ -6,6 +6,7 @@ Shapes: b batch, n tokens, d features, m and k the same of the memory, t tokens 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -38,7 +39,28 @@ class Memory:
         return Memory(self.states[rows], None if self.present is None else self.present[rows])
 
 
-class Stack(nn.Module):
+@runtime_checkable
+class DecoderCache(Protocol):
+    """What a decoder keeps between steps."""
+
+    length: int
+    """Tokens so far."""
+
+    def select(self, rows: Int[Tensor, "r"]) -> None:
+        """Keep these rows of the batch, in this order."""
+
+
+class Decoder(nn.Module):
+    """What writes: called as ``decoder(ids, present, memory=…, cache=…)`` it gives a vector for every token fed in."""
+
+    embedding: Embedding
+
+    def new_cache(self) -> DecoderCache:
+        """What it keeps between steps, before the first one."""
+        raise NotImplementedError
+
+
+class Stack(Decoder):
     """Embed tokens and run them through equal layers."""
 
     def __init__(
@@ -57,25 +79,32 @@ class Stack(nn.Module):
         self.final_norm = final_norm
         self.causal = causal
 
+    def new_cache(self) -> Cache:
+        """Keys and values of every layer."""
+        return Cache(len(self.layers))
+
     def extra_repr(self) -> str:
         """Settings, for people."""
         return "causal" if self.causal else "sees everything"
 
     def forward(
         self,
-        ids: Int[Tensor, "b n"],
+        inputs: Int[Tensor, "b n"] | Float[Tensor, "b height width channels"],
         present: Bool[Tensor, "b n"] | None = None,
         *,
         segments: Int[Tensor, "b n"] | None = None,
         memory: Memory | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """The last layer's vectors. With a cache, ``ids`` are the tokens after those that it has seen."""
-        batch, length = ids.shape
+        """The last layer's vectors of token ids, or of an image.
+
+        With a cache, ``inputs`` are the tokens after those that it has seen.
+        """
+        batch, length = len(inputs), self.embedding.length(inputs)
         all_present, total = present, length
         if cache is not None:
-            all_present, total = cache.with_new(batch, length, present, ids.device), cache.length + length
-        keys = positions_of(total, all_present, ids.device)  # (t,) or (b, t)
+            all_present, total = cache.with_new(batch, length, present, inputs.device), cache.length + length
+        keys = positions_of(total, all_present, inputs.device)  # (t,) or (b, t)
         queries = keys[..., total - length :]
         # in a causal stack padding at the right edge lies in the future of every real token: nothing to hide
         hidden = self.causal and cache is None and keys.dim() == 1
@@ -86,7 +115,7 @@ class Stack(nn.Module):
             queries=queries,
             keys=keys,
         )
-        x: Tensor = self.embedding(ids, queries, total, segments, present)
+        x: Tensor = self.embedding(inputs, queries, total, segments, present)
         if cache is not None:  # only now: a sequence that is too long must not leave a cache half extended
             cache.present, cache.length = all_present, total
         memory_sight = None if memory is None else memory.sight(queries)

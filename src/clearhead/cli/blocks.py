@@ -1,6 +1,8 @@
-"""Printing the blocks of a model while a line runs through them. Imports torch."""
+"""Printing the blocks of a model while a line, or an image, runs through them. Imports torch."""
 
 from collections.abc import Iterator
+from itertools import cycle, islice
+from math import prod
 
 import torch
 from rich.console import Console
@@ -8,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor, nn
 
+from clearhead.blocks import Patches
 from clearhead.errors import DataError, TooLong
 from clearhead.models import Model, count_parameters
 from clearhead.recipe import Seq2Seq
@@ -15,7 +18,9 @@ from clearhead.recipe import Seq2Seq
 
 def print_blocks(model: Model, name: str, line: str) -> None:
     """Run the line's bytes through the model, and print a table of its blocks."""
-    shapes = _shapes(model.eval(), _bytes_as_ids(line, model))
+    image = next((part for part in model.modules() if isinstance(part, Patches)), None)
+    inputs = _bytes_as_ids(line, model) if image is None else _bytes_as_pixels(line, image)
+    shapes = _shapes(model.eval(), inputs)
     title = f"{name}: {model.spec.family}, {count_parameters(model):,} parameters"
     table = Table(title=Text(title), box=None, expand=False, title_justify="left")
     table.add_column("block", no_wrap=True)
@@ -34,13 +39,23 @@ def print_blocks(model: Model, name: str, line: str) -> None:
 def _bytes_as_ids(line: str, model: Model) -> Tensor:
     """The line's UTF-8 bytes as token ids, folded into the vocabulary: an untrained model has no tokenizer."""
     size = min(getattr(model.spec.vocabulary, side) for side in model.spec.sides)
+    return torch.tensor([[byte % size for byte in _content(line)]])
+
+
+def _bytes_as_pixels(line: str, image: Patches) -> Tensor:
+    """The line's UTF-8 bytes as brightness, over and over until the image is full."""
+    shape = (1, *image.image, image.channels)
+    return torch.tensor([byte / 255 for byte in islice(cycle(_content(line)), prod(shape))]).view(shape)
+
+
+def _content(line: str) -> bytes:
     content = line.encode("utf-8", "replace")
     if not content:
         raise DataError("--line: is empty: there is nothing to run through the model")
-    return torch.tensor([[byte % size for byte in content]])
+    return content
 
 
-def _shapes(model: Model, ids: Tensor) -> dict[int, tuple[int, ...]]:
+def _shapes(model: Model, inputs: Tensor) -> dict[int, tuple[int, ...]]:
     """The shape of what each module puts out."""
     shapes: dict[int, tuple[int, ...]] = {}
 
@@ -53,7 +68,7 @@ def _shapes(model: Model, ids: Tensor) -> dict[int, tuple[int, ...]]:
             module.register_forward_hook(note)
     with torch.inference_mode():
         try:
-            _ = model(ids, ids) if isinstance(model.spec, Seq2Seq) else model(ids)
+            _ = model(inputs, inputs) if isinstance(model.spec, Seq2Seq) else model(inputs)
         except TooLong as error:
             raise TooLong(f"--line: {error}") from None
     return shapes
@@ -73,11 +88,22 @@ def _rows(module: nn.Module, depth: int) -> Iterator[tuple[str, nn.Module]]:
             continue
         label = "  " * depth + name
         if isinstance(child, nn.ModuleList):
-            yield f"{label} 1–{len(child)}, each:" if len(child) > 1 else f"{label[:-1]} 1:", child[0]
-            yield from _rows(child[0], depth + 1)
+            for first, last in _alike(list(child)):
+                yield f"{label} {first}–{last}, each:" if last > first else f"{label[:-1]} {first}:", child[first - 1]
+                yield from _rows(child[first - 1], depth + 1)
         else:
             yield label, child
             yield from _rows(child, depth + 1)
+
+
+def _alike(layers: list[nn.Module]) -> Iterator[tuple[int, int]]:
+    """The first and the last number of layers in a row that have weights of the same shapes."""
+    shapes = [[parameter.shape for parameter in layer.parameters()] for layer in layers]
+    first = 1
+    for last in range(1, len(layers) + 1):
+        if last == len(layers) or shapes[last] != shapes[first - 1]:
+            yield first, last
+            first = last + 1
 
 
 def _kind(module: nn.Module) -> str:

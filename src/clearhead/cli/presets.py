@@ -32,7 +32,7 @@ def presets(
         for slot in recipe.slots():
             typer.secho(slot, bold=True)
             for kind, entry in recipe.kinds(slot).items():
-                _line(f"  {kind:<12} ", _first_line(entry.spec.__doc__))
+                _line(f"  {kind:<14} ", _first_line(entry.spec.__doc__))
     elif name is None:
         for preset in recipe.preset_names():
             _line(f"{preset:<18} ", _first_line(recipe.preset_text(preset)).lstrip("# "))

@@ -66,12 +66,13 @@ class LeanDecoder:
     """The weights of a decoder, laid out once for many batches."""
 
     def __init__(self, model: Seq2Seq) -> None:
-        self.model = model
+        self.model, decoder = model, model.decoder
+        assert isinstance(decoder, Stack)
         self._changes = self._count_changes()
-        self.embed = _embed(model.decoder.embedding)
-        self.layers = [_LeanLayer(layer) for layer in model.decoder.layers if isinstance(layer, Layer)]
-        self.scheme = model.decoder.scheme
-        self.final_norm: Map = _identity if model.decoder.final_norm is None else _norm(model.decoder.final_norm)
+        self.embed = _embed(decoder.embedding)
+        self.layers = [_LeanLayer(layer) for layer in decoder.layers if isinstance(layer, Layer)]
+        self.scheme = decoder.scheme
+        self.final_norm: Map = _identity if decoder.final_norm is None else _norm(decoder.final_norm)
         weight = (model.output.weight.detach() * model.output.scale).T.contiguous()  # (d, V)
         bias = None if model.output.bias is None else model.output.bias.detach()
         self.output: Map = lambda x: torch.mm(x, weight) if bias is None else torch.addmm(bias, x, weight)
@@ -150,9 +151,10 @@ def _feedforward(module: nn.Module) -> Map:
 
 def _embed(embedding: Embedding) -> Callable[[Tensor, Tensor, int], Tensor]:
     """(ids (r,), position (1,), length with it) ↦ vectors (r, d)."""
-    if embedding.norm is not None or embedding.segments is not None:
+    tokens = embedding.tokens
+    if embedding.norm is not None or embedding.segments is not None or not isinstance(tokens, nn.Embedding):
         return lambda ids, position, end: embedding(ids[:, None], position, end)[:, 0]
-    table, scale, place = embedding.tokens.weight.detach(), embedding.scale, embedding.position
+    table, scale, place = tokens.weight.detach(), embedding.scale, embedding.position
 
     def embed(ids: Tensor, position: Tensor, end: int) -> Tensor:
         x = torch.embedding(table, ids)

@@ -17,6 +17,31 @@ CLAIMS = (
         demonstration="l1_attention:pool_of_candidates",
     ),
     Claim(
+        id="L1.2",
+        title="An RNN hardly encodes what is far away",
+        statement="In a recurrent net everything about a word has to survive every later step, and far words hardly "
+        "do.",
+        latex=r"\left\lVert\frac{\partial h_T}{\partial x_t}\right\rVert\to 0\quad\text{as } T-t\text{ grows}",
+        verdict="holds under a condition",
+        right="for nets as they start; a gate that is held open does carry information far, and training must find "
+        "that",
+        module="clearhead.models.influence",
+        test="tests/models/test_influence.py::test_L1_2_a_recurrent_net_hardly_encodes_far_information",
+        demonstration="l1_recurrent:forgetting",
+    ),
+    Claim(
+        id="L1.3",
+        title="Seq2seq with attention, on an RNN or on a Transformer",
+        statement="The decoder looks at the vectors h of all source words at every step. These may come from a "
+        "recurrent net, or from a Transformer.",
+        latex=r"c_i=\sum_{j}\alpha(s,h_j)\,h_j\qquad s=s_{i-1}\,\text{ (Bahdanau)}\quad\text{or}\quad s=s_i"
+        r"\,\text{ (Luong)}",
+        verdict="holds",
+        module="clearhead.blocks.alignment",
+        test="tests/blocks/test_recurrent.py::test_L1_3_bahdanaus_decoder_is_its_loop",
+        demonstration="l1_recurrent:seq2seq_with_attention",
+    ),
+    Claim(
         id="L1.4",
         title="Represent, encode, decode and predict",
         statement="The Transformer is a seq2seq model in three steps: tokens become vectors with positions, the "

@@ -54,6 +54,19 @@ CLAIMS = (
         demonstration="l3_span:layer_in_parallel",
     ),
     Claim(
+        id="L3.5",
+        title="2(a): x and y in place of t",
+        statement="In two dimensions every position is a pair, and the softmax runs jointly over both coordinates.",
+        latex=r"\alpha[k,x_1,y_1,x_2,y_2]=\operatorname{softmax}_{x_2,y_2}\sum_{u}\text{Query}[k,x_1,y_1,u]"
+        r"\,\text{Key}[k,x_2,y_2,u]"
+        r"\\\text{Out}[k,x,y,i]=\sum_{x',y'}\alpha[k,x,y,x',y']\,\text{Value}[k,x',y',i]",
+        verdict="slip in the notes",
+        right="the equations hold; but the spatial transformer is the name of another network, which warps images",
+        module="clearhead.attention.grid",
+        test="tests/attention/test_grid.py::test_L3_5_grid_attention_is_flattened_attention_and_the_indexed_equations",
+        demonstration="l3_grid:two_dimensions",
+    ),
+    Claim(
         id="L3.6",
         title="2(b): a layer over a picture in O(ln XY + ln J)",
         statement="Over X × Y positions the layer takes the same parallel time as over T = XY.",

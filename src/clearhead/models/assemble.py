@@ -7,17 +7,18 @@ from typing import Any
 import torch
 from torch import nn
 
-from clearhead.blocks import AddNorm, Embedding, Layer, Output, Stack
+from clearhead.blocks import AddNorm, Embedding, Layer, Output, Patches, Stack
 from clearhead.positions import AbsolutePosition, NoPosition
 from clearhead.recipe import AttentionSpec, NormSpec, dropout_rate, module_of
 from clearhead.recipe import Embedding as EmbeddingSpec
+from clearhead.recipe import Patches as PatchesSpec
 from clearhead.recipe import Stack as StackSpec
 
 
 def make_stack(
     spec: StackSpec,
     *,
-    tokens: nn.Embedding,
+    tokens: nn.Embedding | Patches,
     embedding: EmbeddingSpec,
     causal: bool,
     cross: AttentionSpec | None = None,
@@ -27,26 +28,59 @@ def make_stack(
     absolute: AbsolutePosition = NoPosition()  # a relative scheme acts inside attention instead
     scheme = None
     schemes: list[Any] = [None] * spec.layers
+    patches = tokens if isinstance(tokens, Patches) else None
     if spec.position.enters == "embedding":
-        absolute = module_of(spec.position).from_spec(spec.position, width=spec.width)
+        absolute = module_of(spec.position).from_spec(spec.position, width=spec.width, **_where(spec, patches))
     elif spec.position.per_layer:
-        schemes = [_scheme(spec, causal) for _ in schemes]
+        schemes = [_scheme(spec, causal, patches) for _ in schemes]
     else:
-        scheme = _scheme(spec, causal)
+        scheme = _scheme(spec, causal, patches)
     return Stack(
         embedding=Embedding(
             tokens,
             absolute,
-            scaled=embedding.scale == "sqrt",
+            scaled=embedding.scale == "sqrt" and patches is None,
             segments=embedding.segments,
             norm=_norm(spec.norm, spec.width) if embedding.norm else None,
             dropout=dropout_rate(spec.dropout.embedding),
         ),
-        layers=list(_layers(spec, schemes, cross=cross, memory_width=memory_width)),
+        layers=list(_layers(spec, schemes, cross=cross, memory_width=memory_width, patches=patches)),
         causal=causal,
         scheme=scheme,
         final_norm=_norm(spec.norm, spec.width) if spec.norm.has_final else None,
     )
+
+
+class TransformerEncoder:
+    """What the registry builds a Transformer's encoder with."""
+
+    @classmethod
+    def from_spec(cls, spec: StackSpec, *, tokens: nn.Embedding | Patches, embedding: EmbeddingSpec) -> Stack:
+        """Build from a recipe."""
+        return make_stack(spec, tokens=tokens, embedding=embedding, causal=False)
+
+
+class TransformerDecoder:
+    """What the registry builds a Transformer's decoder with."""
+
+    @classmethod
+    def from_spec(
+        cls,
+        spec: StackSpec,
+        *,
+        tokens: nn.Embedding,
+        embedding: EmbeddingSpec,
+        cross: AttentionSpec | None,
+        memory_width: int | None,
+    ) -> Stack:
+        """Build from a recipe; without ``cross`` for a language model."""
+        return make_stack(spec, tokens=tokens, embedding=embedding, causal=True, cross=cross, memory_width=memory_width)
+
+
+def make_patches(spec: PatchesSpec, width: int) -> Patches:
+    """The map from an image to tokens of this width."""
+    image = (spec.height, spec.width)
+    return Patches(image=image, channels=spec.channels, size=spec.size, width=width, class_token=spec.class_token)
 
 
 def make_output(spec: EmbeddingSpec, tokens: nn.Embedding) -> Output:
@@ -56,22 +90,39 @@ def make_output(spec: EmbeddingSpec, tokens: nn.Embedding) -> Output:
     return Output(weight, bias=spec.output_bias, scaled=spec.output_scale == "rsqrt")
 
 
-def _scheme(spec: StackSpec, causal: bool) -> Any:
+def _scheme(spec: StackSpec, causal: bool, patches: Patches | None) -> Any:
     head_size, value_size = spec.attention.sizes(spec.width)
     return module_of(spec.position).from_spec(
-        spec.position, heads=spec.attention.heads, head_size=head_size, value_size=value_size, causal=causal
+        spec.position,
+        heads=spec.attention.heads,
+        head_size=head_size,
+        value_size=value_size,
+        causal=causal,
+        **_where(spec, patches),
     )
 
 
+def _where(spec: StackSpec, patches: Patches | None) -> dict[str, Any]:
+    """What positions in two dimensions are told besides."""
+    if patches is None or not spec.position.planar:
+        return {}
+    return {"grid": patches.grid, "class_token": patches.class_token is not None}
+
+
 def _layers(
-    spec: StackSpec, schemes: list[Any], *, cross: AttentionSpec | None, memory_width: int | None
+    spec: StackSpec,
+    schemes: list[Any],
+    *,
+    cross: AttentionSpec | None,
+    memory_width: int | None,
+    patches: Patches | None,
 ) -> Iterator[Layer]:
     def around() -> AddNorm:
         norm = _norm(spec.norm, spec.width)
         rate = dropout_rate(spec.dropout.residual)
         return AddNorm(norm, place=spec.norm.place, dropout=rate, residual=spec.residual)
 
-    make_attention = _attention_maker(spec, spec.attention, spec.width)
+    make_attention = _attention_maker(spec, spec.attention, spec.width, patches)
     make_cross = None if cross is None else _attention_maker(spec, cross, memory_width or spec.width)
     for scheme in schemes:
         yield Layer(
@@ -87,10 +138,18 @@ def _layers(
         )
 
 
-def _attention_maker(stack: StackSpec, spec: AttentionSpec, memory_width: int) -> Callable[[], Any]:
+def _attention_maker(
+    stack: StackSpec, spec: AttentionSpec, memory_width: int, patches: Patches | None = None
+) -> Callable[[], Any]:
     """Makes one attention a layer; what all layers share, if the kind has a ``shared_part``, is made once."""
     module = module_of(spec)
-    sizes = {"width": stack.width, "memory_width": memory_width, "dropout": stack.dropout.attention}
+    sizes: dict[str, Any] = {
+        "width": stack.width,
+        "memory_width": memory_width,
+        "dropout": stack.dropout.attention,
+    }
+    if patches is not None and spec.planar:
+        sizes["grid"] = patches.grid
     if hasattr(module, "shared_part") and (shared := module.shared_part(spec, width=stack.width)) is not None:
         sizes["shared"] = shared
     return partial(module.from_spec, spec, **sizes)

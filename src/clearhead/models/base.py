@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from clearhead.attention import Cache
-from clearhead.blocks import Memory, Output, Stack
+from clearhead.blocks import Decoder, DecoderCache, Memory, Output
 from clearhead.recipe import ModelSpec
 
 
@@ -31,7 +30,7 @@ class Model(nn.Module):
 class State:
     """Where a decoder stands: what it has written so far, and what it looks at."""
 
-    cache: Cache
+    cache: DecoderCache
     memory: Memory | None = None
 
     def select(self, rows: Int[Tensor, "r"]) -> None:
@@ -44,7 +43,7 @@ class State:
 class Writer(Model):
     """A model that writes tokens one after the other: p(y|x) = Π p(y_l | y_<l; x) (L0.1)."""
 
-    decoder: Stack
+    decoder: Decoder
     output: Output
 
     def step(

@@ -1,4 +1,4 @@
-"""Encoders: a vector for every token, one for the sequence, or a class.
+"""Encoders of texts or images: a vector for every token, one for the whole, or a class.
 
 Shapes: b batch, n tokens, d features, c classes.
 """
@@ -7,39 +7,48 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from clearhead.blocks import Dropout, Stack
-from clearhead.models.assemble import make_stack
+from clearhead.blocks import Dropout
+from clearhead.models.assemble import make_patches
 from clearhead.models.base import Model
 from clearhead.recipe import Classifier as ClassifierSpec
 from clearhead.recipe import Encoder as EncoderSpec
+from clearhead.recipe import module_of
+
+Pixels = Float[Tensor, "b height width channels"]
 
 
 class EncoderModel(Model):
-    """Reads a sequence; with a pooler it also sums it up: tanh(W x₀ + b) of the first token (BERT)."""
+    """Reads a sequence, or an image; with a pooler it also sums it up: tanh(W x₀ + b) of the first token (BERT)."""
 
     spec: EncoderSpec
 
-    def __init__(self, spec: EncoderSpec, *, encoder: Stack) -> None:
+    def __init__(self, spec: EncoderSpec, *, encoder: nn.Module) -> None:
         super().__init__()
         self.spec, self.encoder = spec, encoder
-        width = spec.encoder.width
+        width = spec.encoder.out_width
         self.pooler = nn.Linear(width, width) if spec.pooler else None
 
     @classmethod
     def from_spec(cls, spec: EncoderSpec) -> "EncoderModel":
         """Build from a recipe."""
-        tokens = nn.Embedding(spec.vocabulary.source, spec.encoder.width)
-        return cls(spec, encoder=make_stack(spec.encoder, tokens=tokens, embedding=spec.embedding, causal=False))
+        width, patches = spec.encoder.width, spec.patches
+        tokens = nn.Embedding(spec.vocabulary.source, width) if patches is None else make_patches(patches, width)
+        make = module_of(spec.encoder).from_spec
+        return cls(spec, encoder=make(spec.encoder, tokens=tokens, embedding=spec.embedding))
+
+    def present(self, ids: Int[Tensor, "b n"] | Pixels) -> Bool[Tensor, "b n"] | None:
+        """True where a token is no padding; None if nothing is padding, as in an image."""
+        return super().present(ids) if self.spec.patches is None else None
 
     def states(
         self,
-        ids: Int[Tensor, "b n"],
+        inputs: Int[Tensor, "b n"] | Pixels,
         present: Bool[Tensor, "b n"] | None = None,
         segments: Int[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n d"]:
         """A vector for every token."""
-        present = self.present(ids) if present is None else present
-        states: Tensor = self.encoder(ids, present, segments=segments)
+        present = self.present(inputs) if present is None else present
+        states: Tensor = self.encoder(inputs, present, segments=segments)
         return states
 
     def pool(self, states: Float[Tensor, "b n d"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b d"]:
@@ -50,12 +59,12 @@ class EncoderModel(Model):
 
     def forward(
         self,
-        ids: Int[Tensor, "b n"],
+        inputs: Int[Tensor, "b n"] | Pixels,
         present: Bool[Tensor, "b n"] | None = None,
         segments: Int[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n d"]:
         """A vector for every token."""
-        return self.states(ids, present, segments)
+        return self.states(inputs, present, segments)
 
 
 class ClassifierModel(EncoderModel):
@@ -63,20 +72,20 @@ class ClassifierModel(EncoderModel):
 
     spec: ClassifierSpec
 
-    def __init__(self, spec: ClassifierSpec, *, encoder: Stack) -> None:
+    def __init__(self, spec: ClassifierSpec, *, encoder: nn.Module) -> None:
         super().__init__(spec, encoder=encoder)
         self.drop = Dropout(spec.head_dropout)
-        self.head = nn.Linear(spec.encoder.width, spec.classes)
+        self.head = nn.Linear(spec.encoder.out_width, spec.classes)
 
     def forward(
         self,
-        ids: Int[Tensor, "b n"],
+        inputs: Int[Tensor, "b n"] | Pixels,
         present: Bool[Tensor, "b n"] | None = None,
         segments: Int[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b c"]:
         """A logit for every class."""
-        present = self.present(ids) if present is None else present
-        states = self.states(ids, present, segments)
+        present = self.present(inputs) if present is None else present
+        states = self.states(inputs, present, segments)
         if self.spec.pooling == "first":
             pooled = self.pool(states, present)
         elif present is None:

@@ -5,13 +5,13 @@ import math
 from torch import nn
 
 from clearhead.attention import RelativeTable
-from clearhead.blocks import Layer, Output
+from clearhead.blocks import Layer, Output, Recurrence
 from clearhead.positions import AbsolutePosition, RelativePosition
 from clearhead.recipe import Init
 
 
 def initialise(model: nn.Module, init: Init) -> None:
-    """Draw the weights of linear maps and embeddings; norms and scores start as they were built.
+    """Draw the weights of linear maps, recurrent nets and embeddings; norms and scores start as they were built.
 
     With ``residual = depth`` the maps that write into the residual stream are divided by √(number of sublayers), so
     that its variance does not grow with the depth (GPT-2).
@@ -25,6 +25,9 @@ def initialise(model: nn.Module, init: Init) -> None:
             nn.init.normal_(module.weight, std=init.std)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
+    for part in model.modules():
+        if isinstance(part, Recurrence) and init.kind == "xavier":
+            _start_recurrence(part)
     places = [part for part in model.modules() if isinstance(part, AbsolutePosition | RelativePosition | RelativeTable)]
     positions = {id(table) for part in places for table in part.modules()}
     for table in tables:  # after the maps: an output tied to an embedding starts as the embedding does
@@ -32,6 +35,18 @@ def initialise(model: nn.Module, init: Init) -> None:
         nn.init.normal_(table.weight, std=init.std if small else table.embedding_dim**-0.5)
     if init.residual == "depth":
         _shrink_by_depth(model)
+
+
+def _start_recurrence(layer: Recurrence) -> None:
+    """Every gate's map as a map of its own; those of the state orthogonal, so that it neither grows nor fades.
+
+    An LSTM starts by keeping what it has: the bias of that gate is 1.
+    """
+    for first in range(0, len(layer.input.weight), layer.size):
+        nn.init.xavier_uniform_(layer.input.weight.data[first : first + layer.size])
+        nn.init.orthogonal_(layer.carry.weight.data[first : first + layer.size])
+    if layer.cell == "lstm":
+        nn.init.ones_(layer.input.bias.data[layer.size : 2 * layer.size])
 
 
 def _shrink_by_depth(model: nn.Module) -> None:

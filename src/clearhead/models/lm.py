@@ -6,11 +6,11 @@ Shapes: b batch, n tokens, d features, V tokens of the vocabulary.
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from clearhead.attention import Cache
-from clearhead.blocks import Output, Stack
-from clearhead.models.assemble import make_output, make_stack
+from clearhead.blocks import Decoder, Output
+from clearhead.models.assemble import make_output
 from clearhead.models.base import State, Writer
 from clearhead.recipe import LanguageModel as LanguageModelSpec
+from clearhead.recipe import module_of
 
 
 class LanguageModel(Writer):
@@ -18,7 +18,7 @@ class LanguageModel(Writer):
 
     spec: LanguageModelSpec
 
-    def __init__(self, spec: LanguageModelSpec, *, decoder: Stack, output: Output) -> None:
+    def __init__(self, spec: LanguageModelSpec, *, decoder: Decoder, output: Output) -> None:
         super().__init__()
         self.spec, self.decoder, self.output = spec, decoder, output
 
@@ -26,7 +26,9 @@ class LanguageModel(Writer):
     def from_spec(cls, spec: LanguageModelSpec) -> "LanguageModel":
         """Build from a recipe."""
         tokens = nn.Embedding(spec.vocabulary.target, spec.decoder.width)
-        decoder = make_stack(spec.decoder, tokens=tokens, embedding=spec.embedding, causal=True)
+        decoder = module_of(spec.decoder).from_spec(
+            spec.decoder, tokens=tokens, embedding=spec.embedding, cross=None, memory_width=None
+        )
         return cls(spec, decoder=decoder, output=make_output(spec.embedding, tokens))
 
     def states(self, ids: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
@@ -41,4 +43,4 @@ class LanguageModel(Writer):
 
     def start(self) -> State:
         """Be ready to write; the first tokens to feed are the prompt, or ``spec.vocabulary.first``."""
-        return State(Cache(len(self.decoder.layers)))
+        return State(self.decoder.new_cache())

@@ -6,19 +6,19 @@ Shapes: b batch, n source tokens, m target tokens, d features, V tokens of the t
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from clearhead.attention import Cache
-from clearhead.blocks import Memory, Output, Stack
-from clearhead.models.assemble import make_output, make_stack
+from clearhead.blocks import Decoder, Memory, Output
+from clearhead.models.assemble import make_output
 from clearhead.models.base import State, Writer
 from clearhead.recipe import Seq2Seq as Seq2SeqSpec
+from clearhead.recipe import module_of
 
 
 class Seq2Seq(Writer):
-    """An encoder that reads and a decoder that writes; any encoder that maps ids to vectors will do (L1.3)."""
+    """An encoder that reads and a decoder that writes; either may be a Transformer or recurrent (L1.3)."""
 
     spec: Seq2SeqSpec
 
-    def __init__(self, spec: Seq2SeqSpec, *, encoder: nn.Module, decoder: Stack, output: Output) -> None:
+    def __init__(self, spec: Seq2SeqSpec, *, encoder: nn.Module, decoder: Decoder, output: Output) -> None:
         super().__init__()
         self.spec, self.encoder, self.decoder, self.output = spec, encoder, decoder, output
 
@@ -28,14 +28,13 @@ class Seq2Seq(Writer):
         source = nn.Embedding(spec.vocabulary.source, spec.encoder.width)
         shared = spec.embedding.tie in ("inputs", "all")
         target = source if shared else nn.Embedding(spec.vocabulary.target, spec.decoder.width)
-        encoder = make_stack(spec.encoder, tokens=source, embedding=spec.embedding, causal=False)
-        decoder = make_stack(
+        encoder = module_of(spec.encoder).from_spec(spec.encoder, tokens=source, embedding=spec.embedding)
+        decoder = module_of(spec.decoder).from_spec(
             spec.decoder,
             tokens=target,
             embedding=spec.embedding,
-            causal=True,
             cross=spec.cross.attention,
-            memory_width=spec.encoder.width,
+            memory_width=spec.encoder.out_width,
         )
         return cls(spec, encoder=encoder, decoder=decoder, output=make_output(spec.embedding, target))
 
@@ -70,4 +69,4 @@ class Seq2Seq(Writer):
 
     def start(self, source: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None) -> State:
         """Read the source and be ready to write; the first token to feed is ``spec.vocabulary.first``."""
-        return State(Cache(len(self.decoder.layers)), self.encode(source, present))
+        return State(self.decoder.new_cache(), self.encode(source, present))

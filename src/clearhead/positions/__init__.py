@@ -2,6 +2,7 @@
 
 from clearhead.positions.absolute import LearnedPosition, NoPosition, SinusoidalPosition, sinusoids
 from clearhead.positions.base import AbsolutePosition, RelativePosition, by_distance
+from clearhead.positions.grid import GridBias, GridSinusoids, grid_offset
 from clearhead.positions.numbering import positions_of
 from clearhead.positions.relative import AlibiBias, BucketBias, RotaryPosition, alibi_slopes, t5_bucket
 from clearhead.positions.shaw import ShawPosition, shaw_index
@@ -10,6 +11,8 @@ __all__ = [
     "AbsolutePosition",
     "AlibiBias",
     "BucketBias",
+    "GridBias",
+    "GridSinusoids",
     "LearnedPosition",
     "NoPosition",
     "RelativePosition",
@@ -18,6 +21,7 @@ __all__ = [
     "SinusoidalPosition",
     "alibi_slopes",
     "by_distance",
+    "grid_offset",
     "positions_of",
     "shaw_index",
     "sinusoids",

@@ -136,7 +136,7 @@ class Engine:
 
 def _reaches(model: Seq2Seq | LanguageModel) -> tuple[int, int]:
     """The most tokens that a model can read and write: positions, and some attentions, end somewhere."""
-    across = [layer.cross for layer in model.decoder.layers if isinstance(layer, Layer) and layer.cross is not None]
+    across = [part.cross for part in model.decoder.modules() if isinstance(part, Layer) and part.cross is not None]
     looking_across = {part for cross in across for part in cross.modules()}
     write = _reach(part for part in model.decoder.modules() if part not in looking_across)
     if not isinstance(model, Seq2Seq):

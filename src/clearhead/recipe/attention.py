@@ -25,6 +25,10 @@ class Place:
     """A token may look only at itself and at what came before."""
     position: PositionSpec | None
     """The position scheme that acts inside this attention, if one does."""
+    grid: tuple[int, int] | None = None
+    """Rows and columns of the patches that an image is cut into; None for text."""
+    class_token: bool = False
+    """One more token stands before the grid."""
 
 
 class AttentionSpec(Kinded):
@@ -37,6 +41,8 @@ class AttentionSpec(Kinded):
     """Can decode step by step from stored keys and values."""
     relative: ClassVar[bool] = False
     """Lets a relative position scheme act on its queries, keys and scores."""
+    planar: ClassVar[bool] = False
+    """Looks along the rows and columns of a grid, which its module is then told."""
 
     kind: str
     """Which attention: see `clearhead presets --kinds`."""
@@ -49,6 +55,14 @@ class AttentionSpec(Kinded):
 
     def refusals(self, place: Place) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for everything that cannot work in this place."""
+        if self.planar and place.grid is None:
+            yield "kind", f"{self.kind} attention needs a grid: give [model.patches] to an encoder or a classifier"
+            return
+        if self.planar and place.class_token:
+            yield (
+                "kind",
+                f"a class token has no place in the grid of {self.kind} attention: use multihead, or no class token",
+            )
         if type(self).sizes is AttentionSpec.sizes and place.width % self.heads:
             yield "heads", f"heads ({self.heads}) must divide the width ({place.width})"
         if place.causal and not self.causal:

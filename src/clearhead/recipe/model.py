@@ -5,15 +5,23 @@ Settings that several parts share (``layers``, ``width``, ``attention`` …) may
 """
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, SerializeAsAny
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    SerializeAsAny,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 from clearhead.recipe.attention import AttentionSpec, Count, MultiHead, Place
 from clearhead.recipe.data import Data
 from clearhead.recipe.feedforward import FeedForwardSpec, Standard
+from clearhead.recipe.grid import Patches
 from clearhead.recipe.norm import LayerNorm, NormSpec
-from clearhead.recipe.position import PositionSpec, Sinusoidal
+from clearhead.recipe.position import Learned, PositionSpec, Sinusoidal
 from clearhead.recipe.registry import Kinded, Spec, register
 from clearhead.recipe.training import Decoding, Training
 
@@ -31,8 +39,8 @@ class Dropout(Spec):
     """Where activations are dropped while training, and how often."""
 
     residual: Rate | Literal["auto"] = "auto"
-    """The output of each sublayer, before it is added to its input; auto: 0.01 for each pass over the data that
-    training will make, within 0.05 and 0.3 (0.1 for a model that is not trained from data)."""
+    """The output of each sublayer, before it is added to its input, or of each recurrent layer; auto: 0.01 for each
+    pass over the data that training will make, within 0.05 and 0.3 (0.1 for a model that is not trained from data)."""
     embedding: Rate | Literal["auto"] = "auto"
     """The sum of token and position embeddings; auto: as for residual."""
     attention: Rate = 0.0
@@ -46,13 +54,61 @@ def dropout_rate(setting: float | str) -> float:
     return 0.1 if isinstance(setting, str) else setting
 
 
-class Stack(Spec):
-    """A stack of equal layers: the encoder, or the decoder."""
+class StackSpec(Kinded):
+    """What encoders and decoders of every kind share."""
 
+    kind: str
+    """Which kind: see `clearhead presets --kinds`."""
     width: Count = 192
     """Features of a token, d."""
     layers: Annotated[int, Field(ge=1, le=10_000)] = 3
     """Number of layers."""
+    dropout: Dropout = Dropout()
+    """Where activations are dropped while training."""
+
+    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
+        """Yield (setting, reason) for what cannot work together; settings are relative to the stack.
+
+        ``patches`` are what it reads, if it reads images.
+        """
+        if patches is not None:
+            yield "kind", f"a {self.kind} stack reads sequences: patches of an image need a transformer"
+
+    def embedding_refusals(self, embedding: "Embedding") -> Iterator[tuple[str, str]]:
+        """Yield (setting of ``[model.embedding]``, reason) for what this stack cannot be embedded with."""
+        del embedding
+        yield from ()
+
+
+class EncoderSpec(StackSpec):
+    """The base of every encoder; a new kind derives from it and is made known with ``register``."""
+
+    slot: ClassVar[str] = "encoder"
+
+    @property
+    def out_width(self) -> int:
+        """Features of the vectors that it hands on."""
+        return self.width
+
+
+class DecoderSpec(StackSpec):
+    """The base of every decoder; a new kind derives from it and is made known with ``register``."""
+
+    slot: ClassVar[str] = "decoder"
+    crosses: ClassVar[bool] = False
+    """Looks at the encoder by the attention of ``[model.cross]``; otherwise by settings of its own, or not at all."""
+
+    def memory_refusals(self, memory_width: int | None) -> Iterator[tuple[str, str]]:
+        """Yield (setting, reason) for what cannot look at an encoder of this width; None if there is no encoder."""
+        del memory_width
+        yield from ()
+
+
+class Stack(StackSpec):
+    """A stack of equal Transformer layers: the encoder, or the decoder."""
+
+    causal: ClassVar[bool]
+    """A token sees only itself and what came before."""
     attention: SerializeAsAny[AttentionSpec] = MultiHead()
     """Self-attention."""
     position: SerializeAsAny[PositionSpec] = Sinusoidal()
@@ -63,8 +119,65 @@ class Stack(Spec):
     """Normalisation around each sublayer."""
     residual: bool = True
     """x + f(x) around each sublayer (L2.7); without it deep stacks hardly train (L1.8)."""
-    dropout: Dropout = Dropout()
-    """Where activations are dropped while training."""
+
+    @property
+    def ends_centred(self) -> bool:
+        """Whether a norm over the sequence comes last, after which the mean of all tokens is 0."""
+        return self.norm.mixes_positions and (self.norm.place == "post" or self.norm.has_final)
+
+    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
+        """What attention, norm and positions cannot do in this stack."""
+        part: Literal["encoder", "decoder"] = "decoder" if self.causal else "encoder"
+        inside = self.position if self.position.enters == "attention" else None
+        place = Place(
+            part=part,
+            width=self.width,
+            memory_width=self.width,
+            causal=self.causal,
+            position=inside,
+            grid=None if patches is None else patches.grid,
+            class_token=patches is not None and patches.class_token,
+        )
+        for setting, reason in self.attention.refusals(place):
+            yield f"attention.{setting}", reason
+        if self.causal and self.norm.mixes_positions:
+            yield (
+                "norm.axis",
+                "statistics over the sequence would show a decoder the future: use axis = token",
+            )
+        for setting, reason in self.position.refusals(width=self.width, causal=self.causal):
+            yield setting[2:] if setting.startswith("..") else f"position.{setting}", reason
+        for setting, reason in _grid_refusals(self.position, patches):
+            yield f"position.{setting}", reason
+
+
+def _grid_refusals(position: PositionSpec, patches: Patches | None) -> Iterator[tuple[str, str]]:
+    """Positions that need a grid, and tables that do not hold one."""
+    if position.planar and patches is None:
+        yield "kind", f"{position.kind} positions need a grid: give [model.patches] to an encoder or a classifier"
+    elif position.planar and position.enters == "attention" and patches is not None and patches.class_token:
+        yield (
+            "kind",
+            f"a class token has no place in the grid, so {position.kind} knows no distance to it: "
+            "use learned or sinusoidal-2d, or no class token",
+        )
+    if isinstance(position, Learned) and patches is not None and position.size < patches.tokens:
+        yield "size", f"an image becomes {patches.tokens} tokens, the table holds {position.size} positions"
+
+
+class TransformerEncoder(Stack, EncoderSpec):
+    """Transformer layers that see the whole sequence."""
+
+    causal: ClassVar[bool] = False
+    kind: Literal["transformer"] = "transformer"
+
+
+class TransformerDecoder(Stack, DecoderSpec):
+    """Transformer layers that see only what came before, and the encoder through `[model.cross]`."""
+
+    causal: ClassVar[bool] = True
+    crosses: ClassVar[bool] = True
+    kind: Literal["transformer"] = "transformer"
 
 
 class Cross(Spec):
@@ -78,7 +191,8 @@ class Embedding(Spec):
     """From token ids to vectors, and back."""
 
     scale: Literal["sqrt", "none"] = "sqrt"
-    """Multiply token embeddings by √d before positions are added (the paper, Marian), or not (BERT, GPT-2)."""
+    """Multiply token embeddings by √d before positions are added (the paper, Marian), or not (BERT, GPT-2); patches
+    are never scaled."""
     norm: bool = False
     """Normalise the sum of the embeddings (BERT, BART)."""
     segments: Annotated[int, Field(ge=0, le=1000)] = 0
@@ -160,19 +274,13 @@ class ModelSpec(Kinded):
         yield from self.vocabulary.refusals(self.sides)
 
 
-def _stack_refusals(part: Literal["encoder", "decoder"], stack: Stack) -> Iterator[tuple[str, str]]:
-    causal = part == "decoder"
-    inside = stack.position if stack.position.enters == "attention" else None
-    place = Place(part=part, width=stack.width, memory_width=stack.width, causal=causal, position=inside)
-    for setting, reason in stack.attention.refusals(place):
-        yield f"{part}.attention.{setting}", reason
-    if causal and stack.norm.mixes_positions:
-        yield (
-            f"{part}.norm.axis",
-            "statistics over the sequence would show a decoder the future: use axis = token",
-        )
-    for setting, reason in stack.position.refusals(width=stack.width, causal=causal):
-        yield f"{part}.{setting[2:] if setting.startswith('..') else f'position.{setting}'}", reason
+def _stack_refusals(
+    part: str, stack: StackSpec, embedding: Embedding, patches: Patches | None = None
+) -> Iterator[tuple[str, str]]:
+    for setting, reason in stack.refusals(patches):
+        yield f"{part}.{setting}", reason
+    for setting, reason in stack.embedding_refusals(embedding):
+        yield f"embedding.{setting}", reason
 
 
 def _no_segments(embedding: Embedding) -> Iterator[tuple[str, str]]:
@@ -185,9 +293,9 @@ class Seq2Seq(ModelSpec):
 
     sides: ClassVar[tuple[str, ...]] = ("source", "target")
     family: Literal["seq2seq"] = "seq2seq"
-    encoder: Stack = Stack()
+    encoder: SerializeAsAny[EncoderSpec] = TransformerEncoder()
     """Reads the source."""
-    decoder: Stack = Stack()
+    decoder: SerializeAsAny[DecoderSpec] = TransformerDecoder()
     """Writes the target, token by token."""
     cross: Cross = Cross()
     """How the decoder looks at the encoder."""
@@ -195,17 +303,23 @@ class Seq2Seq(ModelSpec):
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Both stacks, the cross-attention between them, and what tying asks for."""
         yield from super().refusals()
-        yield from _stack_refusals("encoder", self.encoder)
-        yield from _stack_refusals("decoder", self.decoder)
-        place = Place(
-            part="cross",
-            width=self.decoder.width,
-            memory_width=self.encoder.width,
-            causal=False,
-            position=None,
-        )
-        for setting, reason in self.cross.attention.refusals(place):
-            yield f"cross.attention.{setting}", reason
+        yield from _stack_refusals("encoder", self.encoder, self.embedding)
+        yield from _stack_refusals("decoder", self.decoder, self.embedding)
+        for setting, reason in self.decoder.memory_refusals(self.encoder.out_width):
+            yield f"decoder.{setting}", reason
+        if self.decoder.crosses:
+            place = Place(
+                part="cross",
+                width=self.decoder.width,
+                memory_width=self.encoder.out_width,
+                causal=False,
+                position=None,
+            )
+            for setting, reason in self.cross.attention.refusals(place):
+                yield f"cross.attention.{setting}", reason
+        elif self.cross != Cross():
+            reason = f"a {self.decoder.kind} decoder looks at the encoder by settings of its own: use model.decoder"
+            yield "cross.attention", reason
         if self.vocabulary.first is None:
             yield "vocabulary.start", "the decoder needs a first token: give start, or bos"
         yield from _no_segments(self.embedding)
@@ -223,13 +337,19 @@ class Seq2Seq(ModelSpec):
                     f"and {self.decoder.width}",
                 )
 
+    @model_serializer(mode="wrap")
+    def _without_idle_cross(self, rest: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A recipe that is written out names no attention that nobody uses."""
+        table: dict[str, Any] = rest(self)
+        return table if self.decoder.crosses else {name: part for name, part in table.items() if name != "cross"}
+
 
 class LanguageModel(ModelSpec):
     """A decoder alone: continues a sequence."""
 
     sides: ClassVar[tuple[str, ...]] = ("target",)
     family: Literal["lm"] = "lm"
-    decoder: Stack = Stack()
+    decoder: SerializeAsAny[DecoderSpec] = TransformerDecoder()
     """Continues the sequence."""
 
     def refusals(self) -> Iterator[tuple[str, str]]:
@@ -240,7 +360,9 @@ class LanguageModel(ModelSpec):
                 "vocabulary.pad",
                 "padding that is also another special token would hide that token: use another id, or none",
             )
-        yield from _stack_refusals("decoder", self.decoder)
+        yield from _stack_refusals("decoder", self.decoder, self.embedding)
+        for setting, reason in self.decoder.memory_refusals(None):
+            yield f"decoder.{setting}", reason
         yield from _no_segments(self.embedding)
         if self.embedding.tie in ("inputs", "all"):
             yield "embedding.tie", "a language model has no source embedding: use tie = output"
@@ -251,18 +373,30 @@ class Encoder(ModelSpec):
 
     sides: ClassVar[tuple[str, ...]] = ("source",)
     family: Literal["encoder"] = "encoder"
-    encoder: Stack = Stack()
+    encoder: SerializeAsAny[EncoderSpec] = TransformerEncoder()
     """Reads the sequence."""
     pooler: bool = False
     """tanh(W x₀ + b) of the first token (BERT)."""
+    patches: Patches | None = None
+    """Read images instead of token ids; without this table, text."""
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """One stack that sees everything, and no output matrix to tie."""
         yield from super().refusals()
-        yield from _stack_refusals("encoder", self.encoder)
+        yield from _stack_refusals("encoder", self.encoder, self.embedding, self.patches)
+        if self.patches is not None:
+            yield from self._patch_refusals(self.patches)
         for setting, allowed in (("tie", ("auto", "none")), ("output_bias", (False,)), ("output_scale", ("none",))):
             if getattr(self.embedding, setting) not in allowed:
                 yield f"embedding.{setting}", "an encoder predicts no tokens: there is no output matrix"
+
+    def _patch_refusals(self, patches: Patches) -> Iterator[tuple[str, str]]:
+        for setting, reason in patches.refusals():
+            yield f"patches.{setting}", reason
+        if self.embedding.segments:
+            yield "embedding.segments", "patches belong to no segment"
+        if self.pooler and not patches.class_token:
+            yield "pooler", "the first patch is only a corner of the image: give patches.class_token"
 
 
 class Classifier(Encoder):
@@ -281,8 +415,18 @@ class Classifier(Encoder):
         yield from super().refusals()
         if self.pooler and self.pooling != "first":
             yield "pooler", "the pooler sums up the first token: it needs pooling = first"
+        if self.pooling == "mean" and isinstance(self.encoder, Stack) and self.encoder.ends_centred:
+            yield "pooling", "statistics over the sequence make the mean of all tokens 0: use pooling = first"
+        if self.patches is None:
+            return
+        if self.pooling == "first" and not self.patches.class_token:
+            yield "pooling", "the first patch is only a corner of the image: give patches.class_token, or use mean"
+        if self.pooling == "mean" and self.patches.class_token:
+            yield "pooling", "the class token is there for the head to look at: use pooling = first"
 
 
+register(TransformerEncoder, module="clearhead.models.assemble:TransformerEncoder")
+register(TransformerDecoder, module="clearhead.models.assemble:TransformerDecoder")
 register(Seq2Seq, module="clearhead.models.seq2seq:Seq2Seq", cost="clearhead.costing.forms.family:Seq2SeqForm")
 register(
     LanguageModel, module="clearhead.models.lm:LanguageModel", cost="clearhead.costing.forms.family:LanguageModelForm"

@@ -20,6 +20,8 @@ class PositionSpec(Kinded):
     """Acts on products of queries with keys, so that it needs a score that is one."""
     per_layer: ClassVar[bool] = False
     """Every layer of a stack has weights of its own; otherwise all layers share one scheme."""
+    planar: ClassVar[bool] = False
+    """Knows rows and columns of a grid, which its module is then told."""
 
     kind: str
     """Which scheme: see `clearhead presets --kinds`."""

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from clearhead.errors import Problem, RecipeError, did_you_mean
-from clearhead.recipe.model import ModelSpec, Recipe, Seq2Seq, Stack
-from clearhead.recipe.registry import Kinded, Spec, kinds, load_plugins, slots
+from clearhead.recipe.model import Cross, DecoderSpec, ModelSpec, Recipe, Seq2Seq, StackSpec
+from clearhead.recipe.registry import Kinded, Spec, kinds, load_plugins
 from clearhead.recipe.sources import (
     MODEL_WORDS,
     Given,
@@ -25,8 +25,8 @@ from clearhead.recipe.sources import (
 
 Tree = dict[str, "Tree | Given"]
 S = TypeVar("S", bound=Spec)
-SHARED = {"heads", *Stack.model_fields}
-"""What may be written once under ``[model]`` for all parts that have it."""
+Parts = dict[str, type[Spec]]
+"""The parts of a model that shared settings reach, each with the spec of its kind."""
 
 
 def read_recipe(source: str | Path | None = None, *overrides: str) -> Recipe:
@@ -76,10 +76,14 @@ def _exists(path: Path) -> bool:
 def _resolve(levels: Sequence[Settings]) -> Recipe:
     load_plugins()
     family = _family(levels)
+    parts = _parts(levels, family)
     merged: Settings = {}
-    for level in levels:
-        merged = _merge(merged, _spread(level, family))
-    reader = _Reader(merged)
+    lower: Parts = {}
+    for number, level in enumerate(levels, start=1):
+        known = _parts(levels[:number], _family(levels[:number]))
+        merged = _merge(_without_other_parts(merged, lower, known), _spread(level, parts, known), known)
+        lower = known
+    reader = _Reader(merged, parts)
     recipe = reader.construct(Recipe, _nest(merged), ())
     if recipe is not None and not reader.problems:
         reader.refuse(recipe)
@@ -98,25 +102,88 @@ def _family(levels: Sequence[Settings]) -> type[ModelSpec]:
     return Seq2Seq
 
 
+def _parts(levels: Sequence[Settings], family: type[ModelSpec]) -> Parts:
+    """Encoder, decoder and cross-attention, as far as this family has them, each as its kind."""
+    parts: Parts = {}
+    for name, field in family.model_fields.items():
+        base = spec_type(field)
+        if base is not None and issubclass(base, StackSpec):
+            parts[name] = _part_kind(levels, family, name, base)
+        elif base is not None and issubclass(base, Cross):
+            parts[name] = base
+    decoder = parts.get("decoder")
+    if decoder is not None and issubclass(decoder, DecoderSpec) and not decoder.crosses:
+        parts.pop("cross", None)
+    return parts
+
+
+def _part_kind(levels: Sequence[Settings], family: type[ModelSpec], part: str, base: type[StackSpec]) -> type[Spec]:
+    """The kind that the highest level names; another family forgets the kinds that lower levels name."""
+    for number in reversed(range(len(levels))):
+        given = levels[number].get(("model", part, base.tag))
+        if given is not None and str(given.value) in kinds(base.slot):
+            return kinds(base.slot)[str(given.value)].spec
+        if _family(levels[:number]) is not family:
+            break
+    default: type[Spec] = type(family.model_fields[part].default)
+    return default
+
+
 # ---- spreading: model.layers = 4 stands for model.encoder.layers = 4 and model.decoder.layers = 4 ----
 
 
-def _spread(settings: Settings, family: type[ModelSpec]) -> Settings:
-    """Write shared settings of ``[model]`` into every part of the family; what a part says itself wins."""
-    parts = {name: spec for name in family.model_fields if (spec := _spec_type(family.model_fields[name]))}
-    parts = {name: spec for name, spec in parts.items() if "attention" in spec.model_fields}
+def _spread(settings: Settings, parts: Parts, known: Parts) -> Settings:
+    """Write shared settings of ``[model]`` into every part that takes them; what a part says itself wins.
+
+    ``parts`` are those of the whole recipe, ``known`` those up to this level. What only the latter take was right when
+    it was written, and means nothing now; what neither take stays, to be reported.
+    """
     result: Settings = {}
     own: Settings = {}
+    shared = _shared_names()
     for key, given in settings.items():
-        if len(key) >= 2 and key[0] == "model" and key[1] in SHARED:
-            for part, spec in parts.items():
-                if key[1] in spec.model_fields or key[1] == "heads":
+        name = key[1] if len(key) >= 2 and key[0] == "model" else ""
+        if name in shared:
+            meant = {_meaning(spec, name) for spec in known.values()} - {None}
+            takes = {part: _meaning(spec, name) for part, spec in _parts_with_kind(parts, key, given).items()}
+            for part, meaning in takes.items():
+                if meaning is not None and (meaning in meant or not meant):
                     put(result, _heads(("model", part, *key[1:])), given)
-        elif len(key) >= 3 and key[0] == "model" and key[1] in parts:
+            if not meant and not any(takes.values()):
+                put(own, key, given)
+        elif len(key) >= 3 and name in (*parts, "cross"):
             put(own, _heads(key), given)
         else:
             put(own, key, given)
-    return _merge(result, own)
+    return _merge(result, own, parts)
+
+
+def _parts_with_kind(parts: Parts, key: Key, given: Given) -> Parts:
+    """For ``model.attention.kind = luong``: the parts that have this kind, if some have it; otherwise all parts."""
+    if key[2:] != (Kinded.tag,):
+        return parts
+    slots = {part: _slot(spec, key[1]) for part, spec in parts.items()}
+    having = {part: parts[part] for part, slot in slots.items() if slot and str(given.value) in kinds(slot)}
+    return having or parts
+
+
+def _shared_names() -> set[str]:
+    """What may be written once under ``[model]``: every setting of some kind of encoder or decoder."""
+    stacks = [entry.spec for slot in ("encoder", "decoder") for entry in kinds(slot).values()]
+    return {"heads"}.union(*(spec.model_fields for spec in stacks)) - {StackSpec.tag}
+
+
+def _meaning(spec: type[Spec], name: str) -> tuple[str, str] | None:
+    """A setting that a part takes, and for a table of kinds their slot: the same word may mean different slots."""
+    if name == "heads":
+        return ("heads", "attention") if _slot(spec, "attention") == "attention" else None
+    return (name, _slot(spec, name)) if name in spec.model_fields else None
+
+
+def _slot(spec: type[Spec], name: str) -> str:
+    """The slot of a field that takes one of several kinds; "" for any other field."""
+    inner = spec_type(spec.model_fields[name]) if name in spec.model_fields else None
+    return inner.slot if inner is not None and issubclass(inner, Kinded) else ""
 
 
 def _heads(key: Key) -> Key:
@@ -127,15 +194,30 @@ def _heads(key: Key) -> Key:
 # ---- merging: the higher level wins; a new kind keeps the settings that it knows ----
 
 
-def _merge(lower: Settings, upper: Settings) -> Settings:
+def _merge(lower: Settings, upper: Settings, parts: Parts) -> Settings:
     merged = dict(lower)
     for key, given in upper.items():
-        slot = "family" if key == ("model", "family") else "".join(key[-2:-1]) if key[-1] == "kind" else ""
-        if slot in slots():
+        if key == ("model", "family"):
+            merged = _without_other_kinds(merged, key[:-1], "family", given.value)
+        elif len(key) == 4 and key[-1] == Kinded.tag and key[1] in parts and (slot := _slot(parts[key[1]], key[2])):
             merged = _without_other_kinds(merged, key[:-1], slot, given.value)
     for key, given in upper.items():
         put(merged, key, given)
     return merged
+
+
+def _without_other_parts(settings: Settings, lower: Parts, parts: Parts) -> Settings:
+    """Drop what lower levels say of a part whose kind is another one now, or that is gone; what no kind knows stays."""
+    kept = dict(settings)
+    for part, old in lower.items():
+        new = parts.get(part)
+        if new is old:
+            continue
+        for key in [key for key in kept if key[:2] == ("model", part)]:
+            meant = _meaning(old, key[2]) if len(key) > 2 else None
+            if new is None or key[2:] == (StackSpec.tag,) or (meant and _meaning(new, key[2]) != meant):
+                del kept[key]
+    return kept
 
 
 def _without_other_kinds(settings: Settings, table: Key, slot: str, kind: Any) -> Settings:
@@ -175,8 +257,8 @@ def _nest(settings: Settings) -> Tree:
 
 
 class _Reader:
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, parts: Parts) -> None:
+        self.settings, self.parts = settings, parts
         self._found: list[tuple[tuple[int, int], Problem]] = []
         self._known: set[str] = set()
         """Settings, as written, that some part of the model knows."""
@@ -189,7 +271,7 @@ class _Reader:
             field = spec.model_fields.get(name)
             if field is None:
                 self._unknown(spec, (*path, name))
-            elif (inner := _spec_type(field)) is None:
+            elif (inner := spec_type(field)) is None:
                 values[name] = node.value if isinstance(node, Given) else _plain(node)
                 self._known.add(_written(node))
             elif isinstance(node, Given):
@@ -208,7 +290,7 @@ class _Reader:
 
     def _kind(self, field: FieldInfo, table: Tree, path: Key) -> type[Spec] | None:
         """The spec that a table asks for: the field's own, or the kind that the table names."""
-        base = _spec_type(field)
+        base = spec_type(field)
         if base is None or not issubclass(base, Kinded):
             return base
         if base.tag not in table:
@@ -224,8 +306,15 @@ class _Reader:
     def _unknown(self, spec: type[Spec], key: Key) -> None:
         known = list(spec.model_fields)
         if issubclass(spec, ModelSpec):
-            known += sorted(SHARED)
-        elif "attention" in known:
+            taken = {name for name in _shared_names() for part in self.parts.values() if _meaning(part, name)}
+            known += sorted(taken)
+            if key[-1] in _shared_names():
+                of = ", ".join(
+                    f"{part}: {kind.name()}" for part, kind in self.parts.items() if issubclass(kind, StackSpec)
+                )
+                self._note(key, f"no part of this model takes it ({of})", whole=True)
+                return
+        elif _meaning(spec, "heads"):
             known.append("heads")
         near = did_you_mean(key[-1], known)
         if not near and key[0] in MODEL_WORDS:
@@ -263,10 +352,12 @@ class _Reader:
         return [p for p in dict.fromkeys(ordered) if p not in self._unknown_to_a_part or p.key not in self._known]
 
 
-def _spec_type(field: FieldInfo) -> type[Spec] | None:
-    """The spec that a field takes, or None for a plain value."""
-    annotation = field.annotation
-    return annotation if isinstance(annotation, type) and issubclass(annotation, Spec) else None
+def spec_type(field: FieldInfo) -> type[Spec] | None:
+    """The spec that a field takes, perhaps as a table that may be left out, or None for a plain value."""
+    for annotation in (field.annotation, *get_args(field.annotation)):
+        if isinstance(annotation, type) and issubclass(annotation, Spec):
+            return annotation
+    return None
 
 
 def _needs_table(spec: type[Spec], node: Given) -> str:

@@ -1,8 +1,9 @@
 """The open registry of kinds: what a recipe may name, where its module is, and what it costs.
 
-A *slot* is a place in a recipe that takes one of several kinds (attention, position, feedforward, norm, and
-the family of the whole model). A *kind* is a spec, pure data that can refuse what cannot work, the module that does
-the work, and the formula of its cost, both named by strings so that reading a recipe never imports torch.
+A *slot* is a place in a recipe that takes one of several kinds (attention, position, feedforward, norm, encoder,
+decoder, alignment, and the family of the whole model). A *kind* is a spec, pure data that can refuse what cannot work,
+the module that does the work, and the formula of its cost, both named by strings so that reading a recipe never imports
+torch.
 """
 
 import re
@@ -71,8 +72,9 @@ def register(spec: type[Kinded], *, module: str | type, cost: str | Callable[...
     """Add a kind: from then on recipes can name it, models are built with it, and ``clearhead cost`` knows it.
 
     ``spec`` is a frozen pydantic model derived from the base of its slot (``AttentionSpec``, ``PositionSpec``,
-    ``FeedForwardSpec``, ``NormSpec``); ``module`` is the class that does the work, or ``"package.module:Class"``;
-    ``cost`` is the function that says what it costs, or ``"package.module:function"``.
+    ``FeedForwardSpec``, ``NormSpec``, ``EncoderSpec``, ``DecoderSpec``, ``AlignmentSpec``); ``module`` is the class
+    that does the work, or ``"package.module:Class"``; ``cost`` is the function that says what it costs, or
+    ``"package.module:function"``.
     A name that is taken cannot be taken again, so that no package silently changes another's recipes.
     """
     if not (isinstance(spec, type) and issubclass(spec, Kinded)):

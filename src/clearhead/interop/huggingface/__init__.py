@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clearhead.errors import RecipeError, UnsupportedModel
-from clearhead.interop.huggingface import bart, bert, gpt2, t5
+from clearhead.interop.huggingface import bart, bert, gpt2, t5, vit
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.folder import read_config, read_tokenizer, read_weights
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan, fill
@@ -25,6 +25,7 @@ PLANS: dict[str, Callable[[ForeignConfig, ForeignWeights], Plan]] = {
     "distilbert": bert.plan_distilbert,
     "gpt2": gpt2.plan_gpt2,
     "t5": t5.plan_t5,
+    "vit": vit.plan_vit,
 }
 """How to read each ``model_type``."""
 

@@ -91,6 +91,15 @@ class ForeignConfig:
             raise UnsupportedModel(f"{self.path}: {name} = {value}: one id is supported, nothing else")
         return value
 
+    def pair(self, name: str, default: int) -> tuple[int, int]:
+        """Two sizes, or one that stands for both."""
+        self._left.discard(name)
+        value = self._settings.get(name)
+        sizes = [default if value is None else value] * 2 if not isinstance(value, list) else value
+        if len(sizes) != 2 or not all(type(size) is int for size in sizes):
+            raise UnsupportedModel(f"{self.path}: {name} = {value!r} should be one whole number, or two")
+        return sizes[0], sizes[1]
+
     def only(self, name: str, *allowed: Any) -> None:
         """Insist on one of these values, if the setting is there at all."""
         self._left.discard(name)

@@ -1,0 +1,148 @@
+"""Attention in two dimensions (L3.5): over the whole grid, along its axes, or inside windows.
+
+A grid of X rows and Y columns is a sequence of X·Y cells, row by row. All three kinds are multi-head attention inside
+*tiles*, which are sequences of their own: one tile of X × Y, tiles of 1 × Y and then of X × 1, or tiles of w × w.
+So nothing larger than the weights inside the tiles is ever held.
+
+Shapes: b batch, n = X·Y cells, d features; t tiles of r × c cells, each a sequence of s = r·c.
+"""
+
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from clearhead.attention.multihead import MultiHeadAttention
+from clearhead.attention.sight import Sight
+from clearhead.recipe import Axial, Grid, MultiHead, Window
+
+Cells = tuple[int, int]
+"""Rows and columns: of a grid, or of a tile."""
+
+
+def to_tiles(cells: Shaped[Tensor, "b n *f"], grid: Cells, tile: Cells) -> Shaped[Tensor, "bt s *f"]:
+    """Cut every grid of a batch into tiles, row by row; the cells of a tile stay in order, row by row."""
+    (rows, columns), (r, c) = grid, tile
+    cut = cells.reshape(-1, rows // r, r, columns // c, c, *cells.shape[2:])  # (b, X/r, r, Y/c, c, *f)
+    return cut.transpose(2, 3).reshape(-1, r * c, *cells.shape[2:])  # (b·t, s, *f)
+
+
+def from_tiles(tiles: Shaped[Tensor, "bt s *f"], grid: Cells, tile: Cells) -> Shaped[Tensor, "b n *f"]:
+    """Put tiles back together: the inverse of ``to_tiles``."""
+    (rows, columns), (r, c) = grid, tile
+    cut = tiles.reshape(-1, rows // r, columns // c, r, c, *tiles.shape[2:])  # (b, X/r, Y/c, r, c, *f)
+    return cut.transpose(2, 3).reshape(-1, rows * columns, *tiles.shape[2:])  # (b, n, *f)
+
+
+def attend_in_tiles(
+    attention: MultiHeadAttention, cells: Float[Tensor, "b n d"], *, grid: Cells, tile: Cells, sight: Sight | None
+) -> Float[Tensor, "b n o"]:
+    """Let every cell look at the cells of its own tile."""
+    tiles = to_tiles(cells, grid, tile).contiguous()  # columns are a view, which every projection would copy anew
+    seen: Tensor = attention(tiles, sight=None if sight is None else _inside(sight, grid, tile))
+    return from_tiles(seen, grid, tile)
+
+
+def _inside(sight: Sight, grid: Cells, tile: Cells) -> Sight:
+    """What is seen inside the tiles: distances are the same in all of them, so the first one's positions serve all."""
+    if sight.causal:
+        raise ValueError("nothing on a grid comes before the rest: attention on it cannot be causal")
+    if tile not in sight.tiles:
+        where = None if sight.queries is None else to_tiles(sight.queries.view(1, -1), grid, tile)[0]  # (s,)
+        present = None if sight.present is None else to_tiles(sight.present, grid, tile)  # (b·t, s)
+        sight.tiles[tile] = Sight(present=present, scheme=sight.scheme, queries=where, keys=where)
+    return sight.tiles[tile]
+
+
+def _multihead(spec: MultiHead, *, width: int, memory_width: int, dropout: float) -> MultiHeadAttention:
+    settings = spec.model_dump(include=MultiHead.model_fields.keys() - {"kind"})
+    return MultiHeadAttention(width=width, memory_width=memory_width, dropout=dropout, **settings)
+
+
+class GridAttention(nn.Module):
+    """Out[x₁, y₁] = Σ α[x₁, y₁, x₂, y₂] Value[x₂, y₂], with a softmax jointly over (x₂, y₂) (L3.5).
+
+    x and y stand where t stood: a softmax over pairs is one over their numbers, so this is multi-head attention over
+    X·Y cells, at 4XYd² + 2(XY)²d multiply-accumulates.
+    """
+
+    def __init__(self, inside: MultiHeadAttention, *, grid: Cells) -> None:
+        super().__init__()
+        self.inside, self.grid = inside, grid
+
+    @classmethod
+    def from_spec(cls, spec: Grid, *, width: int, memory_width: int, dropout: float, grid: Cells) -> "GridAttention":
+        """Build from a recipe."""
+        return cls(_multihead(spec, width=width, memory_width=memory_width, dropout=dropout), grid=grid)
+
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return f"{self.grid[0]} × {self.grid[1]} at once"
+
+    def forward(
+        self, cells: Float[Tensor, "b n d"], *, sight: Sight | None = None, cache: None = None
+    ) -> Float[Tensor, "b n o"]:
+        """Let every cell look at every cell."""
+        del cache  # nothing on a grid is decoded step by step
+        return attend_in_tiles(self.inside, cells, grid=self.grid, tile=self.grid, sight=sight)
+
+
+class AxialAttention(nn.Module):
+    """Attention along each row, then along each column, each with projections of its own (Ho et al. 2019).
+
+    Every cell reaches every other in two steps, at 8XYd² + 2XY(X + Y)d multiply-accumulates.
+    """
+
+    def __init__(self, rows: MultiHeadAttention, columns: MultiHeadAttention, *, grid: Cells) -> None:
+        super().__init__()
+        self.rows, self.columns, self.grid = rows, columns, grid
+
+    @classmethod
+    def from_spec(cls, spec: Axial, *, width: int, memory_width: int, dropout: float, grid: Cells) -> "AxialAttention":
+        """Build from a recipe."""
+        rows, columns = (
+            _multihead(spec, width=width, memory_width=memory_width, dropout=dropout) for _ in ("rows", "columns")
+        )
+        return cls(rows, columns, grid=grid)
+
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return f"{self.grid[0]} rows, then {self.grid[1]} columns"
+
+    def forward(
+        self, cells: Float[Tensor, "b n d"], *, sight: Sight | None = None, cache: None = None
+    ) -> Float[Tensor, "b n o"]:
+        """Let every cell look along its row, and then along its column at what the rows made of it."""
+        del cache
+        rows, columns = self.grid
+        along = attend_in_tiles(self.rows, cells, grid=self.grid, tile=(1, columns), sight=sight)
+        return attend_in_tiles(self.columns, along, grid=self.grid, tile=(rows, 1), sight=sight)
+
+
+class WindowAttention(nn.Module):
+    """Attention inside windows of w × w cells, at 4XYd² + 2w²XYd multiply-accumulates.
+
+    Windows never see each other, in however many layers: only what follows the stack brings them together.
+    """
+
+    def __init__(self, inside: MultiHeadAttention, *, grid: Cells, size: int) -> None:
+        super().__init__()
+        self.inside, self.grid, self.size = inside, grid, size
+
+    @classmethod
+    def from_spec(
+        cls, spec: Window, *, width: int, memory_width: int, dropout: float, grid: Cells
+    ) -> "WindowAttention":
+        """Build from a recipe."""
+        inside = _multihead(spec, width=width, memory_width=memory_width, dropout=dropout)
+        return cls(inside, grid=grid, size=spec.size)
+
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return f"{self.size} × {self.size} of {self.grid[0]} × {self.grid[1]}"
+
+    def forward(
+        self, cells: Float[Tensor, "b n d"], *, sight: Sight | None = None, cache: None = None
+    ) -> Float[Tensor, "b n o"]:
+        """Let every cell look at its window."""
+        del cache
+        tile = (self.size, self.size)
+        return attend_in_tiles(self.inside, cells, grid=self.grid, tile=tile, sight=sight)

@@ -1,0 +1,49 @@
+"""From an image to tokens: patches of pixels through one linear map (ViT).
+
+Shapes: b batch, p pixels' numbers in a patch, n tokens, d features.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from clearhead.attention import to_tiles
+from clearhead.errors import DataError
+
+
+class Patches(nn.Module):
+    """Cut an image into patches of size × size pixels; each becomes a token, row by row.
+
+    The linear map sees a patch row by row, and the channels of a pixel side by side: it is a convolution whose stride
+    is its size, at height·width·channels·d multiply-accumulates. A class token comes first, if there is one.
+    """
+
+    def __init__(
+        self, *, image: tuple[int, int], channels: int, size: int, width: int, class_token: bool = False
+    ) -> None:
+        super().__init__()
+        self.image, self.channels, self.size, self.embedding_dim = image, channels, size, width
+        self.grid = image[0] // size, image[1] // size
+        self.map = nn.Linear(size * size * channels, width)
+        self.class_token = nn.Embedding(1, width) if class_token else None
+
+    @property
+    def length(self) -> int:
+        """How many tokens an image becomes."""
+        return self.grid[0] * self.grid[1] + (self.class_token is not None)
+
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return f"{self.grid[0]} × {self.grid[1]} of {self.size} × {self.size} pixels"
+
+    def forward(self, pixels: Float[Tensor, "b height width channels"]) -> Float[Tensor, "b n d"]:
+        """A vector for every patch, after the class token."""
+        expected = (*self.image, self.channels)
+        if pixels.shape[1:] != expected:
+            shown = " × ".join(map(str, pixels.shape[1:]))
+            raise DataError(f"an image of {shown} numbers; [model.patches] says {' × '.join(map(str, expected))}")
+        patches = to_tiles(pixels.flatten(1, 2), self.image, (self.size, self.size))  # (b·n, size², channels)
+        tokens: Tensor = self.map(patches.reshape(len(pixels), -1, self.map.in_features))  # (b, n, p) → (b, n, d)
+        if self.class_token is None:
+            return tokens
+        return torch.cat((self.class_token.weight.expand(len(pixels), 1, -1), tokens), dim=1)

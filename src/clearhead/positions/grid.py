@@ -1,0 +1,103 @@
+"""Positions on a grid: sinusoids of row and column, and biases by distance in both (L3.5).
+
+A token's position is its number, counted row by row; its row and column are what division by the number of columns
+leaves. So a grid is numbered like a sequence, and everything that knows sequences works on it too.
+
+Shapes: b batch, n queries, m keys, h heads, d features.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from clearhead.positions.absolute import Layout, SinusoidalPosition
+from clearhead.positions.base import AbsolutePosition, RelativePosition
+from clearhead.recipe import Relative2d, Sinusoidal2d
+
+
+class GridSinusoids(AbsolutePosition):
+    """[sinusoids of the row ‖ sinusoids of the column], each half as wide as the tokens.
+
+    A class token before the grid has no row and no column: it gets 0 (as in MAE, whose layout is ``halves``).
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        grid: tuple[int, int],
+        class_token: bool = False,
+        layout: Layout = "interleaved",
+        base: float = 10_000.0,
+    ) -> None:
+        super().__init__()
+        self.grid, self.class_token = grid, class_token
+        self.axis = SinusoidalPosition(width=width // 2, layout=layout, base=base)
+
+    @classmethod
+    def from_spec(cls, spec: Sinusoidal2d, *, width: int, grid: tuple[int, int], class_token: bool) -> "GridSinusoids":
+        """Build from a recipe."""
+        return cls(width=width, grid=grid, class_token=class_token, layout=spec.layout, base=spec.base)
+
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        rows, columns = self.grid
+        return f"{rows} × {columns}"
+
+    def forward(self, positions: Int[Tensor, "*b n"], end: int) -> Float[Tensor, "*b n d"]:
+        """The row's sinusoids and the column's, side by side."""
+        columns = self.grid[1]
+        cells = (positions - int(self.class_token)).clamp(min=0)
+        row = self.axis(cells // columns, -(-end // columns))
+        column = self.axis(cells % columns, columns)
+        where = torch.cat((row, column), dim=-1)
+        return where.masked_fill((positions == 0).unsqueeze(-1), 0.0) if self.class_token else where
+
+
+def grid_offset(
+    queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"], *, columns: int, farthest: int
+) -> Int[Tensor, "*b n m"]:
+    """The number of the distance (Δx, Δy) from a query to a key, 0 … (2k+1)² − 1, each clipped to ±k.
+
+    With Δx = x_key − x_query in rows and Δy the same in columns it is (Δx + k)(2k + 1) + Δy + k.
+    """
+
+    def clipped(query: Tensor, key: Tensor) -> Tensor:
+        return (key.unsqueeze(-2) - query.unsqueeze(-1)).clamp(-farthest, farthest) + farthest  # (*b, n, m)
+
+    rows = clipped(queries // columns, keys // columns)
+    return rows * (2 * farthest + 1) + clipped(queries % columns, keys % columns)
+
+
+class GridBias(RelativePosition):
+    """A learned bias per head and distance (Δx, Δy): shifting the whole picture changes nothing (L2.11)."""
+
+    def __init__(self, *, heads: int, grid: tuple[int, int], farthest: int) -> None:
+        super().__init__()
+        self.grid, self.farthest = grid, farthest
+        self.table = nn.Embedding((2 * farthest + 1) ** 2, heads)
+
+    @classmethod
+    def from_spec(
+        cls,
+        spec: Relative2d,
+        *,
+        heads: int,
+        head_size: int,
+        value_size: int,
+        causal: bool,
+        grid: tuple[int, int],
+        class_token: bool,
+    ) -> "GridBias":
+        """Build from a recipe."""
+        del head_size, value_size, causal, class_token
+        return cls(heads=heads, grid=grid, farthest=spec.farthest)
+
+    def extra_repr(self) -> str:
+        """Settings, for people."""
+        return f"up to ±{self.farthest} rows and columns"
+
+    def bias(self, queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]) -> Float[Tensor, "*b h n m"]:
+        """table[(Δx, Δy)] for every query and key."""
+        bias: Tensor = self.table(grid_offset(queries, keys, columns=self.grid[1], farthest=self.farthest))
+        return bias.movedim(-1, -3)  # (*b, h, n, m)
