@@ -82,6 +82,15 @@ def test_a_broken_product_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not run("L4.8").reproduced
 
 
+def test_an_outcome_can_be_read() -> None:
+    """In Python: print(clearhead.demonstrate("L4.8"))."""
+    text = str(Outcome(claim_of("L4.8"), Evidence((GOOD, BAD), (Wrong("y", BAD),)), 0.0))
+    assert "x: predicted 1, observed 2: does not agree" in text
+    assert "wrong on purpose, y: 1 against 2: rejected" in text
+    assert text.endswith("not reproduced")
+    assert "failed: RuntimeError" in str(Outcome(claim_of("L4.8"), None, 0.0, "RuntimeError: x"))
+
+
 def test_infinities_are_json_too() -> None:
     endless = Evidence((Measure("x", 1.0, math.inf),), (Wrong("y", BAD),))
     table = Outcome(claim_of("L4.8"), endless, 0.0).as_json()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clearhead.lectures.claim import Claim
-from clearhead.lectures.evidence import Evidence, Value
+from clearhead.lectures.evidence import Evidence, Value, shown
 from clearhead.lectures.registry import find_claims
 
 
@@ -31,6 +31,23 @@ class Outcome:
     def reproduced(self) -> bool:
         """Whether everything was observed as predicted, and the wrong variants were not."""
         return self.evidence is not None and self.evidence.agrees and self.evidence.rejects
+
+    def __str__(self) -> str:
+        """The claim and its evidence, a line each."""
+        lines = [f"{self.claim.id} {self.claim.title}: {self.claim.verdict}"]
+        if self.evidence is None:
+            return "\n".join([*lines, f"  the demonstration failed: {self.error}"])
+        for measure in self.evidence.measures:
+            mark = "agrees" if measure.agrees else "does not agree"
+            lines.append(
+                f"  {measure.what}: predicted {measure.expectation}, observed {shown(measure.observed)}: {mark}"
+            )
+        for wrong in self.evidence.wrong:
+            seen = f"{wrong.measure.expectation} against {shown(wrong.measure.observed)}"
+            lines.append(
+                f"  wrong on purpose, {wrong.what}: {seen}: {'rejected' if wrong.rejected else 'not rejected'}"
+            )
+        return "\n".join([*lines, f"  {'reproduced' if self.reproduced else 'not reproduced'}"])
 
     def as_json(self) -> dict[str, Any]:
         """What ``clearhead lecture --json`` prints of a claim."""

@@ -1,6 +1,7 @@
 """L1.1, L1.5, L1.6, L1.9: a pool of candidates, the size of a head, many heads, and the mask of the decoder."""
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Bool
@@ -187,7 +188,8 @@ def _language_model(*settings: str) -> LanguageModel:
 
 def _influence(model: LanguageModel, n: int, sight: Sight | None = None) -> Tensor:
     """|∂y_i/∂x_j|, summed over features: through the whole decoder, or through its layers with another sight."""
-    stack, ids = model.decoder, torch.arange(5, 5 + n)[None]
+    stack: Any = model.decoder
+    ids = torch.arange(5, 5 + n)[None]
     embedded: list[Tensor] = []
     handle = stack.embedding.register_forward_hook(lambda _module, _inputs, out: embedded.append(out))
     out: Tensor = stack(ids)

@@ -31,7 +31,7 @@ def three_steps() -> Evidence:
     randomise(reference)
     model = _like(reference, width, vocabulary)
     source, target = torch.randint(4, vocabulary, (2, 7)), torch.randint(4, vocabulary, (2, 5))
-    table, where = model.decoder.embedding.tokens.weight, sinusoids(7, width)
+    table, where = model.get_parameter("decoder.embedding.tokens.weight"), sinusoids(7, width)
     with torch.no_grad():
         x, y = table[source] * width**0.5 + where, table[target] * width**0.5 + where[:5]
         encoded = reference.encoder(x)
@@ -157,7 +157,7 @@ def _deep(residual: bool) -> EncoderModel:
 def _tells_apart(residual: bool) -> float:
     """How much of what makes two tokens different comes through the stack, by derivative."""
     model, inputs = _deep(residual).eval(), list[Tensor]()
-    model.encoder.embedding.register_forward_hook(lambda _module, _inputs, out: inputs.append(out))
+    model.get_submodule("encoder.embedding").register_forward_hook(lambda _module, _inputs, out: inputs.append(out))
     out = model(torch.tensor([[4, 5, 6, 7, 8, 9]]))
     (gradient,) = torch.autograd.grad((out[0, 0] - out[0, 1]) @ torch.ones(16).cumsum(0), inputs)
     return float(gradient.norm())

@@ -1,7 +1,7 @@
 """L2.10 to L2.12: sinusoidal positions in three layouts, which schemes notice a shift, and learned relative ones."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -161,7 +161,8 @@ def _encoder(kind: str) -> EncoderModel:
 
 def _run(model: EncoderModel, by: int) -> Tensor:
     """The encoder's layers on a sequence that starts at position ``by``."""
-    stack, ids = model.encoder, torch.tensor([[5, 6, 7, 8, 9, 10]])
+    stack: Any = model.encoder
+    ids = torch.tensor([[5, 6, 7, 8, 9, 10]])
     positions = torch.arange(6) + by
     sight = Sight(scheme=stack.scheme, queries=positions, keys=positions)
     with torch.no_grad():

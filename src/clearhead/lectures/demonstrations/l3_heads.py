@@ -20,7 +20,7 @@ def indexed_equations() -> Evidence:
     """L3.1: the preset ttic, one attention of it, against the equations index by index."""
     model = build(read_recipe("ttic", "model.layers=1", "model.width=24", "model.heads=3"), seed=1).eval()
     assert isinstance(model, EncoderModel)
-    module: Any = model.encoder.layers[0].attention
+    module: Any = model.get_submodule("encoder.layers.0.attention")
     randomise(module)
     K, J = 3, 24
     I = U = J // K  # noqa: E741 - the problem's own letter
@@ -139,8 +139,9 @@ def meaning_emerges() -> Evidence:
 
 def _records(model: Seq2Seq) -> dict[str, Tensor]:
     """The weights of every attention, (b, h, n, m), on rows that were not trained on."""
-    layer, reader = model.decoder.layers[0], model.get_submodule("encoder.layers.0")
-    places: dict[str, Any] = {"encoder": reader.attention, "decoder": layer.attention, "cross": layer.cross}
+    names = {"encoder": "encoder.layers.0.attention", "decoder": "decoder.layers.0.attention"}
+    names["cross"] = "decoder.layers.0.cross"
+    places: dict[str, Any] = {place: model.get_submodule(name) for place, name in names.items()}
     seen: dict[str, Tensor] = {}
     handles = [
         module.weights.register_forward_hook(lambda _module, _inputs, weights, name=name: seen.update({name: weights}))
@@ -175,7 +176,7 @@ def _entropy(weights: Tensor) -> Tensor:
 def _permuted(model: Seq2Seq, *, output: bool) -> Seq2Seq:
     """The model with the heads of its cross-attention in another order, and W_O in the same order, or not."""
     changed = copy.deepcopy(model)
-    module: Any = changed.decoder.layers[0].cross
+    module = changed.get_submodule("decoder.layers.0.cross")
     assert isinstance(module, MultiHeadAttention)
     size = 32 // module.heads
     order = torch.cat([torch.arange(head * size, (head + 1) * size) for head in (2, 0, 3, 1)])

@@ -3,6 +3,7 @@
 import copy
 import math
 import warnings
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -121,12 +122,11 @@ def _beside_transformers(module: Any, x: Tensor) -> tuple[Tensor, Tensor] | None
     if find_spec("transformers") is None:
         return None
     with warnings.catch_warnings(action="ignore"):  # its use of torch.jit is none of our business
-        from transformers import DebertaConfig
-        from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention, build_relative_position
-
+        deberta = import_module("transformers.models.deberta.modeling_deberta")
+        configuration = import_module("transformers").DebertaConfig
     settings = {"relative_attention": True, "max_relative_positions": SPAN, "pos_att_type": ["c2p", "p2c"]}
-    config = DebertaConfig(hidden_size=WIDTH, num_attention_heads=HEADS, **settings)
-    theirs = DisentangledSelfAttention(config).eval()
+    config = configuration(hidden_size=WIDTH, num_attention_heads=HEADS, **settings)
+    theirs = deberta.DisentangledSelfAttention(config).eval()
     mine = copy.deepcopy(module).eval()
     mine.output = torch.nn.Identity()
     size = WIDTH // HEADS
@@ -140,6 +140,6 @@ def _beside_transformers(module: Any, x: Tensor) -> tuple[Tensor, Tensor] | None
         theirs.pos_proj.weight.copy_(mine.place_key.weight)
         theirs.pos_q_proj.load_state_dict(mine.place_query.state_dict())
         seen = torch.ones(1, 1, LENGTH, LENGTH)
-        distances = build_relative_position(x, x)
+        distances = deberta.build_relative_position(x, x)
         heads = theirs(x, seen, relative_pos=distances, rel_embeddings=mine.places.table.weight)[0]
         return mine(x)[0], heads[0]
