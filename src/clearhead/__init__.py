@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from clearhead.errors import ClearheadError as ClearheadError
     from clearhead.errors import RecipeError as RecipeError
     from clearhead.interop import load_huggingface as load_huggingface
+    from clearhead.lectures import Outcome as Outcome
+    from clearhead.lectures import claims as claims
+    from clearhead.lectures import demonstrate as demonstrate
     from clearhead.models import ClassifierModel as ClassifierModel
     from clearhead.models import EncoderModel as EncoderModel
     from clearhead.models import LanguageModel as LanguageModel
@@ -111,6 +114,7 @@ _CONTENTS: dict[str, list[str]] = {
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
     "predictor": ["load", "Predictor", "TextWriter", "Labeller", "Filler", "Answer"],
     "interop": ["load_huggingface"],
+    "lectures": ["claims", "demonstrate", "Outcome"],
     "errors": ["ClearheadError", "RecipeError"],
 }
 _HOME = {name: layer for layer, names in _CONTENTS.items() for name in names}
