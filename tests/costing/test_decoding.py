@@ -7,48 +7,55 @@ import torch
 
 from clearhead.costing import cost
 from clearhead.costing.tracing import counted_macs
-from tests.costing.mechanisms import inputs, make, recipe_of, worth, wrong_variants
+from tests.costing.mechanisms import CASES, make, named, rejects
 
 OPTIONS = [
-    "plain",
-    "free sizes",
-    "multiplicative",
-    "position t5",
-    "position rope",
-    "Shaw keys",
-    "hard",
-    "feedforward gated",
+    *(
+        "plain",
+        "free sizes",
+        "multiplicative",
+        "position t5",
+        "position rope",
+        "Shaw keys",
+        "hard",
+        "feedforward gated",
+    ),
+    *("disentangled alone", "disentangled v2"),
+]
+WRITERS = [
+    *((f"{family}: {option}", f"lm: {option}", family) for option in OPTIONS for family in ("seq2seq", "lm")),
+    ("seq2seq: linformer", "seq2seq: linformer", "seq2seq"),
+    *((case.name, case.name, "") for case in CASES if case.name.startswith("recurrent")),
 ]
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-@pytest.mark.parametrize("family", ["seq2seq", "lm"])
-def test_steps_and_whole_decodes_cost_what_the_formula_says(family: str, option: str) -> None:
+@pytest.mark.parametrize(("title", "name", "family"), WRITERS, ids=[title for title, *_ in WRITERS])
+def test_steps_and_whole_decodes_cost_what_the_formula_says(title: str, name: str, family: str) -> None:
     """Reading, each step t, and all together; a formula with a term dropped or changed is rejected."""
-    recipe = recipe_of(family, option, "model.layers=2")
+    case = named(name)
+    recipe = case.recipe("model.layers=2", *([f"model.family={family}"] if family else []))
     model, formula = make(recipe).eval(), cost(recipe)
+    alone = recipe.model.family == "lm"
     batch, source, written = 3, 7, 5
-    token = torch.full((batch, 1), 5)
-    first = source + 1 if family == "lm" else 1
+    token, ids = torch.full((batch, 1), 5), torch.full((batch, source), 5)
     with torch.no_grad():
-        if family == "lm":
+        if alone:
             state = model.start()
-            read = counted_macs(lambda: model.step(*inputs("lm", batch, source), state))
-            assert formula.read.macs.at(B=batch, n=source) == read
-            steps = [counted_macs(lambda: model.step(token, state)) for _ in range(written - 1)]
-            total = read + sum(steps)
+            read = counted_macs(lambda: model.step(ids, state))
         else:
-            state = model.start(*inputs("lm", batch, source))
-            read = counted_macs(lambda: model.start(*inputs("lm", batch, source)))
-            # the first step also projects the memory, once
-            steps = [counted_macs(lambda: model.step(token, state)) for _ in range(written)]
-            total = read + sum(steps)
-            steps[0] -= formula.read.macs.at(B=batch, n=source) - read
+            state = model.start(ids)
+            read = counted_macs(lambda: model.start(ids))
+        steps = [counted_macs(lambda: model.step(token, state)) for _ in range(written - int(alone))]
+    total = read + sum(steps)
+    if not alone:  # the first step also does once what is done once: the memory's keys, the first state
+        steps[0] -= formula.read.macs.at(B=batch, n=source) - read
+        read = formula.read.macs.at(B=batch, n=source)
+    first = source + 1 if alone else 1
     at = [{"B": batch, "n": source, "t": first + index} for index in range(len(steps))]
+    assert formula.read.macs.at(B=batch, n=source) == read
     assert [formula.step.macs.at(**place) for place in at] == steps
     assert formula.decode_macs.at(B=batch, n=source, m=written) == total
-    for wrong in wrong_variants(formula.step.macs.numbers):
-        assert [worth(wrong, place) for place in at] != steps
+    assert rejects(formula.step.macs.numbers, at, steps)
 
 
 def test_L2_2_decoding_takes_steps_that_wait_for_each_other_and_training_does_not() -> None:

@@ -6,7 +6,7 @@ import torch
 from clearhead.costing import cost
 from clearhead.models import count_parameters
 from clearhead.recipe import Recipe, module_of, preset_names, read_recipe
-from tests.costing.mechanisms import CASES, modules_of, recipe_of, wrong_variants
+from tests.costing.mechanisms import CASES, Case, modules_of, wrong_variants
 
 PUBLISHED = {
     "bert-base": 109_482_240,
@@ -43,9 +43,9 @@ def test_presets_have_as_many_parameters_as_the_formula_says(preset: str) -> Non
             assert part.parameters.at() == count_parameters(modules[path]), path
 
 
-@pytest.mark.parametrize(("family", "option"), CASES, ids=[f"{family}: {option}" for family, option in CASES])
-def test_mechanisms_have_as_many_parameters_as_the_formula_says(family: str, option: str) -> None:
-    recipe = recipe_of(family, option)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_mechanisms_have_as_many_parameters_as_the_formula_says(case: Case) -> None:
+    recipe = case.recipe("model.layers=3")
     assert cost(recipe).parameters.at() == count_parameters(built(recipe))
 
 
@@ -62,3 +62,9 @@ def test_tied_matrices_count_once(tie: str) -> None:
 def test_a_layer_less() -> None:
     """What README shows."""
     assert cost("bert-base", "model.layers=11").parameters.at() == 102_394_368
+
+
+def test_vit_multiplies_as_often_as_published() -> None:
+    """ViT-B/16: 17,563,828,224 multiply-accumulates for an image."""
+    assert cost("vit-b16").macs.at(B=1) == 17_563_828_224
+    assert cost("vit-b16", "model.layers=11").macs.at(B=1) != 17_563_828_224

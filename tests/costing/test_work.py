@@ -1,37 +1,32 @@
-"""Work and span: the closed form minus the sum over the graph that torch.export traces, with open lengths, is 0.
+"""Work and span: the closed form minus what torch does is 0, for every registered mechanism.
 
-`pytest -s tests/costing/test_work.py` prints a line for every mechanism.
+`pytest -s tests/costing/test_work.py` prints a line for each.
 """
 
 import pytest
+import torch
 from sympy import expand
 
 from clearhead.costing import cost
-from clearhead.costing.tracing import trace
+from clearhead.costing.tracing import trace, watch
 from clearhead.recipe import kinds, slots
-from tests.costing.mechanisms import CASES, inputs, letters, make, modules_of, recipe_of, worth, wrong_variants
+from tests.costing.mechanisms import CASES, Case, kinds_in, make, modules_of, rejects, worth, wrong_variants
 
-SPREAD = ("position t5", "position alibi")
-"""Spread their bias by an operator of torch (unfold) that wants a number where the length would stay open."""
-OPEN_CASES = [case for case in CASES if case[1] not in SPREAD]
-FIXED_CASES = [case for case in CASES if case[1] in SPREAD and case[0] != "seq2seq"]
 QUANTITIES = ("macs", "operations", "span", "serial_span")
+TRACED = [case for case in CASES if case.exports]
+TWO_LAYERS = "model.layers=2"
 
 
-def titles(cases: list[tuple[str, str]]) -> list[str]:
-    return [f"{family}: {option}" for family, option in cases]
-
-
-@pytest.mark.parametrize(("family", "option"), OPEN_CASES, ids=titles(OPEN_CASES))
-def test_formula_minus_graph_is_zero(family: str, option: str) -> None:
-    """Multiply-accumulates, other operations and both spans, of the model and of each of its modules."""
-    recipe = recipe_of(family, option)
+@pytest.mark.parametrize("case", TRACED, ids=lambda case: case.name)
+def test_formula_minus_graph_is_zero(case: Case) -> None:
+    """The graph that torch.export traces with open lengths, summed in symbols: the model, and each of its modules."""
+    recipe = case.recipe()
     model, formula = make(recipe), cost(recipe)
-    graph = trace(model.eval(), inputs(family), letters(family), longest=199)
+    graph = trace(model.eval(), case.inputs({"B": 3, "n": 7, "m": 5}), case.letters, longest=199)
     for name in QUANTITIES:
         mine, traced = getattr(formula, name).numbers, graph.total(name)
         difference = expand(mine - traced)
-        print(f"{family + ': ' + option:<50} {name:<12} formula − graph = {difference}")
+        print(f"{case.name:<60} {name:<12} formula − graph = {difference}")
         assert difference == 0
         assert all(expand(wrong - traced) != 0 for wrong in wrong_variants(mine))
     modules = dict(model.named_modules())
@@ -44,35 +39,24 @@ def test_formula_minus_graph_is_zero(family: str, option: str) -> None:
     assert checked >= 8
 
 
-@pytest.mark.parametrize(("family", "option"), FIXED_CASES, ids=titles(FIXED_CASES))
-def test_formula_equals_graphs_of_more_sizes_than_it_has_terms(family: str, option: str) -> None:
-    """Where a length cannot stay open: graphs of fixed sizes, more of them than the polynomial has coefficients."""
-    recipe = recipe_of(family, option)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_formula_equals_what_runs_at_more_sizes_than_it_has_terms(case: Case) -> None:
+    """Two layers, counted operator by operator: also where nothing can be traced, step by step and block by block."""
+    recipe = case.recipe(TWO_LAYERS)
     model, formula = make(recipe).eval(), cost(recipe)
-    places = [{"B": 2 + size % 3, "n": size} for size in range(2, 10)]
-    graphs = [trace(model, inputs(family, **_sizes(place)), [(None, None)]) for place in places]
+    terms = max(len(expand(getattr(formula, name).numbers).as_ordered_terms()) for name in QUANTITIES)
+    places = case.places(3 if case.reads == "image" else terms + 1)
+    seen = []
+    for place in places:
+        inputs = case.inputs(place)
+        with torch.no_grad():
+            seen.append(watch(lambda inputs=inputs: model(*inputs), model, inputs))  # type: ignore[misc]
     for name in QUANTITIES:
-        mine, traced = getattr(formula, name).numbers, [graph.total(name) for graph in graphs]
-        assert len(expand(mine).as_ordered_terms()) < len(places)
-        differences = [worth(mine, place) - value for place, value in zip(places, traced, strict=True)]
-        print(f"{family + ': ' + option:<50} {name:<12} formula − graph = {set(differences)} at {len(places)} sizes")
-        assert not any(differences)
-        for wrong in wrong_variants(mine):
-            assert [worth(wrong, place) for place in places] != traced
-
-
-def _sizes(place: dict[str, int]) -> dict[str, int]:
-    return {"batch": place["B"], "source": place["n"]}
-
-
-def test_equal_layers_are_multiplied() -> None:
-    """Two layers of a decoder over a memory: the first one waits for the encoder, the second does not."""
-    recipe = recipe_of("seq2seq", "plain", "model.layers=2")
-    graph = trace(make(recipe).eval(), inputs("seq2seq"), letters("seq2seq"), longest=199)
-    formula = cost(recipe)
-    assert expand(formula.macs.numbers - graph.macs()) == 0
-    assert expand(formula.span.numbers - graph.span) == 0
-    assert expand(formula["decoder"]["layers"].macs.numbers - graph.macs("decoder.layers.1")) == 0
+        mine, measured = getattr(formula, name).numbers, [getattr(one, name) for one in seen]
+        differences = {int(worth(mine, place)) - one for place, one in zip(places, measured, strict=True)}
+        print(f"{case.name:<60} {name:<12} formula − run = {differences} at {len(places)} sizes")
+        assert differences == {0}
+        assert rejects(mine, places, measured)
 
 
 @pytest.mark.parametrize(
@@ -81,14 +65,4 @@ def test_equal_layers_are_multiplied() -> None:
 def test_every_registered_mechanism_has_a_formula_and_a_proof(slot: str, name: str) -> None:
     """A kind that is registered without a formula fails here, and so does one that no case above proves."""
     assert kinds(slot)[name].load_cost() is not None, f"register({slot} {name!r}) lacks cost=…"
-    proved = {(part.slot, part.name()) for family, option in CASES for part in _parts(recipe_of(family, option).model)}
-    assert (slot, name) in proved
-
-
-def _parts(spec: object) -> list:  # type: ignore[type-arg]
-    from clearhead.recipe import Kinded, Spec
-
-    found = [spec] if isinstance(spec, Kinded) else []
-    for field in type(spec).model_fields if isinstance(spec, Spec) else ():
-        found += _parts(getattr(spec, field))
-    return found
+    assert any((slot, name) in kinds_in(case.recipe().model) for case in CASES)

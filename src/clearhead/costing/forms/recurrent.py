@@ -182,8 +182,7 @@ class RecurrentDecoderForm:
             states[-1] = carried
             fed = alignment.enters(carried, last)
             if fed is not None:
-                more = fed.linear(cells[0].gates, known=True)
-                here = replace(more, time=more.time.join(gates.time).after(1))
+                here = fed.linear(cells[0].gates, bias=False, known=True).add(gates, (B, cells[0].gates))
             for number, cell in enumerate(cells):
                 here = states[number - 1].linear(cell.gates, known=True) if number else here
                 states[number] = cell.step(here, states[number], memories[number])

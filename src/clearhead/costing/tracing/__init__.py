@@ -2,17 +2,20 @@
 
 from clearhead.costing.tracing.graph import Node, Traced, trace
 from clearhead.costing.tracing.operators import Call, OperatorCost, operator_cost
-from clearhead.costing.tracing.run import WorkCounter, attention_path, counted_macs, saved_bytes
+from clearhead.costing.tracing.run import Watch, Watched, WorkCounter, attention_path, counted_macs, saved_bytes, watch
 
 __all__ = [
     "Call",
     "Node",
     "OperatorCost",
     "Traced",
+    "Watch",
+    "Watched",
     "WorkCounter",
     "attention_path",
     "counted_macs",
     "operator_cost",
     "saved_bytes",
     "trace",
+    "watch",
 ]

@@ -55,19 +55,19 @@ MAKING = _names("zeros ones zeros_like ones_like full full_like empty empty_like
 FREE = MAKING | _names(
     """
     view _unsafe_view _reshape_alias as_strided reshape flatten transpose t numpy_T permute movedim unsqueeze squeeze
-    expand expand_as select slice split split_with_sizes chunk unbind narrow getitem alias detach detach_ unfold flip
-    roll clone contiguous copy copy_ to _to_copy type_as lift_fresh lift_fresh_copy cat stack pad constant_pad_nd repeat
-    repeat_interleave meshgrid embedding index index_select gather scatter scatter_ index_put_ fill_ zero_ scalar_tensor
-    tril triu masked_fill masked_fill_ where bitwise_not bitwise_and logical_not logical_and eq ne lt le gt ge nonzero
-    dropout native_dropout sym_size _assert_scalar _assert_tensor_metadata
+    expand expand_as select slice split split_with_sizes unsafe_split chunk unbind narrow getitem alias detach unfold
+    flip roll clone contiguous copy to _to_copy type_as lift_fresh lift_fresh_copy cat stack pad constant_pad_nd repeat
+    repeat_interleave meshgrid embedding index index_select gather scatter index_put fill zero scalar_tensor tril triu
+    masked_fill where bitwise_not bitwise_and logical_not logical_and eq ne lt le gt ge nonzero dropout native_dropout
+    sym_size _assert_scalar _assert_tensor_metadata
     """
 )
 """Moving, choosing, masking, making: no arithmetic."""
 
 EACH = _names(
     """
-    add add_ sub sub_ rsub mul mul_ div div_ pow square sqrt rsqrt reciprocal neg exp log sin cos abs clamp maximum
-    minimum tanh tanh_ sigmoid sigmoid_ relu relu_ gelu silu
+    add sub rsub mul div pow square sqrt rsqrt reciprocal neg exp log sin cos abs clamp maximum minimum tanh sigmoid
+    relu gelu silu
     """
 )
 """One operation for each entry of the result."""
@@ -79,16 +79,17 @@ def numel(shape: Shape) -> Expr:
 
 
 def operator_cost(call: Call) -> OperatorCost:
-    """What this call costs."""
-    if call.name in FREE:
+    """What this call costs; in place or not makes no difference."""
+    name = call.name.removesuffix("_")
+    if name in FREE:
         return OperatorCost()
-    if call.name in EACH:
+    if name in EACH:
         # x·1 and x/1 are no operation
-        idle = call.name in ("mul", "div") and len(call.inputs) > 1 and _is_one(call.inputs[1])
+        idle = name in ("mul", "div") and len(call.inputs) > 1 and _is_one(call.inputs[1])
         return OperatorCost() if idle else OperatorCost(operations=numel(call.output), span=ONE)
-    if call.name not in _COSTS:
+    if name not in _COSTS:
         raise ClearheadError(f"nobody said what torch's operator {call.name!r} costs")
-    return _COSTS[call.name](call)
+    return _COSTS[name](call)
 
 
 def _is_one(value: Any) -> bool:
@@ -150,8 +151,14 @@ def _mean(call: Call) -> OperatorCost:
     return OperatorCost(operations=numel(call.inputs[0]), span=lg(terms) + 1)
 
 
+def _lerp(call: Call) -> OperatorCost:
+    """a + w·(b − a)."""
+    return OperatorCost(operations=3 * numel(call.output), span=Integer(3))
+
+
 def _argmax(call: Call) -> OperatorCost:
-    keys = call.inputs[0][call.inputs[1] if len(call.inputs) > 1 else -1]
+    dim = call.inputs[1] if len(call.inputs) > 1 else -1
+    keys = call.inputs[0][dim[0] if isinstance(dim, list | tuple) else dim]
     rows = numel(call.inputs[0]) / keys
     return OperatorCost(operations=rows * (keys - 1), span=lg(keys))
 
@@ -200,6 +207,7 @@ _COSTS: dict[str, Callable[[Call], OperatorCost]] = {
     "sum": _sum,
     "mean": _mean,
     "argmax": _argmax,
+    "lerp": _lerp,
     "scatter_add": _scatter_add,
     "amax": _argmax,
     "scaled_dot_product_attention": _attention,
