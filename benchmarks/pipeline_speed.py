@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from clearhead.data import EncodedPairs, make_batch, padding_share, plan_epoch
 from clearhead.models import Seq2Seq, build
 from clearhead.recipe import Training, read_recipe
-from clearhead.training import prepare
+from clearhead.training import batch_loss, prepare
 from clearhead.training.optimizer import make_optimizers
-from clearhead.training.trainer import batch_loss
 
 
 def random_plan(pairs: EncodedPairs, tokens: float) -> list[NDArray[np.int64]]:
@@ -63,15 +62,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = prepare(read_recipe(None, f'data.{where}="{arguments.data}"', "training.steps=1"), Path(folder))
         spec: Training = run.recipe.training
-        ours = plan_epoch(run.pairs, seed=0, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window)
-        tokens = float((run.pairs.target.lengths + 1).sum()) / len(ours)
-        plans = {"ours": ours, "random": random_plan(run.pairs, tokens)}
+        pairs = run.examples
+        assert isinstance(pairs, EncodedPairs)
+        ours = plan_epoch(pairs, seed=0, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window)
+        tokens = float((pairs.target.lengths + 1).sum()) / len(ours)
+        plans = {"ours": ours, "random": random_plan(pairs, tokens)}
         runs = {}
         for name, plan in plans.items():
             model = build(run.recipe, seed=0)
             assert isinstance(model, Seq2Seq)
             (optimizer,) = make_optimizers(model, spec.optimizer)
-            runs[name] = tokens_per_second(model, optimizer, run.pairs, plan, arguments.seconds / 10)
+            runs[name] = tokens_per_second(model, optimizer, pairs, plan, arguments.seconds / 10)
         speeds: dict[str, list[float]] = {name: [] for name in runs}
         for number in range(11):
             for name, measured in runs.items():
@@ -80,7 +81,7 @@ def main() -> None:
                     speeds[name].append(speed)
         medians = {name: statistics.median(values) for name, values in speeds.items()}
         for name, median in medians.items():
-            print(f"{name:<8} {padding_share(run.pairs, plans[name]):6.1%} padding, {median:6,.0f} target tokens/s")
+            print(f"{name:<8} {padding_share(pairs, plans[name]):6.1%} padding, {median:6,.0f} target tokens/s")
         print(f"ours is {medians['ours'] / medians['random']:.2f}×")
 
 

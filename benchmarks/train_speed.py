@@ -25,8 +25,8 @@ from clearhead.data import BOS, EOS, Batch
 from clearhead.models import build
 from clearhead.positions import sinusoids
 from clearhead.recipe import read_recipe
+from clearhead.training import batch_loss
 from clearhead.training.optimizer import make_optimizers
-from clearhead.training.trainer import batch_loss
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from clearhead.errors import ClearheadError as ClearheadError
     from clearhead.errors import RecipeError as RecipeError
     from clearhead.interop import load_huggingface as load_huggingface
+    from clearhead.lectures import Outcome as Outcome
+    from clearhead.lectures import claims as claims
+    from clearhead.lectures import demonstrate as demonstrate
     from clearhead.models import ClassifierModel as ClassifierModel
     from clearhead.models import EncoderModel as EncoderModel
     from clearhead.models import LanguageModel as LanguageModel
@@ -72,7 +75,10 @@ if TYPE_CHECKING:
     from clearhead.positions import sinusoids as sinusoids
     from clearhead.positions import t5_bucket as t5_bucket
     from clearhead.predictor import Answer as Answer
+    from clearhead.predictor import Filler as Filler
+    from clearhead.predictor import Labeller as Labeller
     from clearhead.predictor import Predictor as Predictor
+    from clearhead.predictor import TextWriter as TextWriter
     from clearhead.predictor import load as load
     from clearhead.recipe import Recipe as Recipe
     from clearhead.recipe import preset_names as preset_names
@@ -106,8 +112,9 @@ _CONTENTS: dict[str, list[str]] = {
     ],
     "costing": ["cost", "Cost", "Formula"],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
-    "predictor": ["load", "Predictor", "Answer"],
+    "predictor": ["load", "Predictor", "TextWriter", "Labeller", "Filler", "Answer"],
     "interop": ["load_huggingface"],
+    "lectures": ["claims", "demonstrate", "Outcome"],
     "errors": ["ClearheadError", "RecipeError"],
 }
 _HOME = {name: layer for layer, names in _CONTENTS.items() for name in names}

@@ -124,15 +124,15 @@ def test_check_says_what_is_wrong(tmp_path: Path) -> None:
     ("arguments", "code", "message"),
     [
         (["train"], 3, "nothing to train on"),
-        (["train", "nowhere.tsv"], 2, "no such recipe, file of pairs or task"),
+        (["train", "nowhere.tsv"], 2, "no such recipe, file or task"),
         (["train", "g2p-eng"], 2, "did you mean g2p-en?"),
-        (["train", "g2p-en", "README.md"], 2, "one file of pairs or task is enough"),
+        (["train", "g2p-en", "README.md"], 2, "one file or task is enough"),
         (["train", "tiny", "small", "g2p-en"], 2, "one recipe is enough"),
         (["train", "--src", "a.en"], 2, "parallel files come in twos"),
         (["train", "g2p-en", "--minutes", "1", "--epochs", "1"], 2, "one budget is enough"),
-        (["eval", "nowhere"], 3, "name the pairs"),
+        (["eval", "nowhere"], 3, "name what to score on"),
         (["eval", "nowhere", "nowhere.tsv"], 3, "cannot be read"),
-        (["check", "bad.tsv"], 2, "no such recipe, file of pairs or task"),
+        (["check", "bad.tsv"], 2, "no such recipe, file or task"),
     ],
 )
 def test_what_goes_wrong_is_one_message(arguments: list[str], code: int, message: str, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The lectures' own expressions, derived from the closed forms, term by term; each also rejects a wrong one."""
 
+from typing import Any
+
 import pytest
 import sympy
 import torch
@@ -38,7 +40,7 @@ d_q, d_v, q, v, d_o = (letter(name) for name in ("d_q", "d_v", "q", "v", "d_o"))
 class Heads(torch.nn.Module):
     """Multi-head attention over a memory whose values have a width of their own."""
 
-    def __init__(self, **sizes: int) -> None:
+    def __init__(self, **sizes: Any) -> None:
         super().__init__()
         self.heads = MultiHeadAttention(**sizes, bias=False)
         self.heads.path = "explicit"

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
+from sklearn.metrics import f1_score
 
-from clearhead.evaluation import edit_distance, line_errors, score, symbol_errors
+from clearhead.evaluation import edit_distance, line_errors, macro_f1, score, symbol_errors
 
 short = st.text("abc", max_size=6)
 
@@ -64,3 +65,14 @@ def test_bleu_is_sacrebleus_and_carries_its_signature() -> None:
     assert metrics["bleu"].value == pytest.approx(expected.score)
     assert "tok:13a" in metrics["bleu"].signature
     assert set(metrics) == {"line_error", "symbol_error", "bleu", "chrf", "ter"}
+
+
+def test_macro_f1_is_sklearns() -> None:
+    """Reference: scikit-learn; also with classes that nobody guesses. The wrong variant is accuracy."""
+    rng = np.random.default_rng(0)
+    for classes in (2, 3, 7):
+        truth = rng.integers(0, classes, 60)
+        guess = np.where(rng.random(60) < 0.5, truth, rng.integers(0, max(1, classes - 1), 60))
+        expected = 100 * f1_score(truth, guess, average="macro", zero_division=0)
+        assert macro_f1(truth, guess) == pytest.approx(expected)
+        assert abs(100 * float((truth == guess).mean()) - expected) > 1e-3

@@ -87,6 +87,19 @@ def distilbert(**settings: Any) -> Any:
     return transformers.DistilBertModel(transformers.DistilBertConfig(**(sizes | settings)))
 
 
+RELATIVE: dict[str, Any] = {"relative_attention": True, "pos_att_type": "c2p|p2c", "position_biased_input": False}
+
+
+def deberta(**settings: Any) -> Any:
+    config = transformers.DebertaConfig(**(ENCODER_SIZES | RELATIVE | {"type_vocab_size": 0} | settings))
+    return transformers.DebertaModel(config)
+
+
+def deberta_v2(**settings: Any) -> Any:
+    config = transformers.DebertaV2Config(**(ENCODER_SIZES | RELATIVE | {"type_vocab_size": 0} | settings))
+    return transformers.DebertaV2Model(config)
+
+
 def gpt2(**settings: Any) -> Any:
     sizes = {"n_embd": 48, "n_layer": 3, "n_head": 3, "n_inner": 40, "vocab_size": 50, "n_positions": 64}
     config = transformers.GPT2Config(**(sizes | {"bos_token_id": 1, "eos_token_id": 1} | settings))

@@ -113,19 +113,31 @@ ENCODERS = {
     "BERT, tanh-GELU": lambda: references.bert(hidden_act="gelu_new"),
     "RoBERTa, as published: positions from pad+1": lambda: references.roberta(layer_norm_eps=1e-5, type_vocab_size=1),
     "DistilBERT": lambda: references.distilbert(),
+    "DeBERTa, as published": lambda: references.deberta(),
+    "DeBERTa, span 3, absolute positions, segments": lambda: references.deberta(
+        max_relative_positions=3, position_biased_input=True, type_vocab_size=2
+    ),
+    "DeBERTa, c2p alone": lambda: references.deberta(pos_att_type=["c2p"]),
+    "DeBERTa, p2c alone": lambda: references.deberta(pos_att_type="p2c"),
+    "DeBERTa v2, own projections": lambda: references.deberta_v2(),
+    "DeBERTa v3: buckets, shared projections, normalised table": lambda: references.deberta_v2(
+        position_buckets=4, max_relative_positions=6, share_att_key=True, norm_rel_ebd="layer_norm"
+    ),
 }
 
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_L0_11_post_norm_encoders_agree(name: str, tmp_path: Path, record: Callable[[str, float], None]) -> None:
-    """L0.11 (post-LN); references: transformers' BertModel, RobertaModel, DistilBertModel; padded lines."""
+    """L0.11 (post-LN), L4.9; references: transformers' BertModel, RobertaModel, DistilBertModel, DebertaModel,
+    DebertaV2Model; padded lines.
+    """
     reference = references.randomise(ENCODERS[name]())
     saved = load_huggingface(references.save(reference, tmp_path))
     model: Any = saved.model
     pad = saved.recipe.model.vocabulary.pad
     assert pad is not None
     ids = with_pad(SOURCE, pad)
-    segments = {"token_type_ids": (SOURCE > 10).long()} if "RoBERTa" not in name and "Distil" not in name else {}
+    segments = {"token_type_ids": (SOURCE > 10).long()} if saved.recipe.model.embedding.segments > 1 else {}
     with torch.no_grad():
         theirs = reference(input_ids=ids, attention_mask=ids != pad, output_hidden_states=True, **segments)
         states = model(ids, None, segments.get("token_type_ids"))

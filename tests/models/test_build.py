@@ -12,6 +12,7 @@ from clearhead.recipe import read_recipe
 
 PUBLISHED = {
     "bert-base": 109_482_240,
+    "deberta-v3-base": 183_831_552,
     "roberta-base": 124_645_632,
     "gpt2": 124_439_808,
     "bart-base": 139_420_416,

@@ -8,6 +8,7 @@ import torch
 from transformers.models.vit_mae.modeling_vit_mae import build_2d_sinusoidal_position_embedding
 
 from clearhead.positions import GridBias, GridSinusoids, grid_offset, sinusoids
+from clearhead.positions.grid import rectangle
 
 ROWS, COLUMNS = 3, 5
 CELLS = torch.arange(ROWS * COLUMNS)
@@ -60,6 +61,34 @@ def test_the_bias_reads_the_table_per_head() -> None:
     rows = torch.stack((CELLS, CELLS + COLUMNS))
     per_line = module.bias(rows, rows)
     assert per_line.shape == (2, 4, 15, 15)
+
+
+@pytest.mark.parametrize(
+    ("cells", "shape"),
+    [
+        ([x * 6 + y for x in range(4) for y in range(6)], (4, 6)),
+        ([x * 6 + y for x in range(1, 3) for y in range(2, 5)], (2, 3)),
+        ([2, 3, 4, 5], (1, 4)),
+        ([3, 9, 15], (3, 1)),
+        ([7], (1, 1)),
+        ([4, 5, 6, 7], None),  # around the edge
+        ([0, 1, 6, 8], None),
+        ([0, 1, 2, 6, 7], None),
+        ([6, 7, 0, 1], None),
+    ],
+)
+def test_a_rectangle_is_recognised_and_its_bias_is_the_same(cells: list[int], shape: tuple[int, int] | None) -> None:
+    """The short way, by distances, gives exactly what the table holds for every pair; so do its gradients."""
+    module, where = GridBias(heads=3, grid=(4, 6), farthest=2), torch.tensor(cells)
+    assert rectangle(where, 6) == shape
+    table = module.table.weight.detach().requires_grad_()
+    expected = table[grid_offset(where, where, columns=6, farthest=2)].movedim(-1, 0)
+    bias = module.bias(where, where)
+    assert torch.equal(bias, expected)
+    slope = torch.randn_like(bias)
+    bias.backward(slope)
+    expected.backward(slope)
+    torch.testing.assert_close(module.table.weight.grad, table.grad)
 
 
 def test_L2_11_a_shifted_picture_has_the_same_biases() -> None:

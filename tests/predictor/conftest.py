@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.cli.training import train
-from clearhead.predictor import Predictor, load
+from clearhead.predictor import TextWriter, load
 from clearhead.recipe import read_recipe
 from tests.training.toy import SMALL, write_pairs
 
@@ -22,6 +22,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def predictor(run: Path) -> Predictor:
+def predictor(run: Path) -> TextWriter:
     """The trained model, ready to answer."""
-    return load(run)
+    loaded = load(run)
+    assert isinstance(loaded, TextWriter)
+    return loaded

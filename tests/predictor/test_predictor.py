@@ -4,13 +4,14 @@ import math
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import clearhead
 from clearhead.decoding import Trie
 from clearhead.errors import ClearheadError, DataError, RecipeError
-from clearhead.predictor import Predictor
+from clearhead.predictor import TextWriter
 
 WORDS = ["".join(random.Random(seed).choices("abcdefg", k=1 + seed % 9)) for seed in range(120)]
 SEARCHES = {
@@ -22,7 +23,7 @@ search = pytest.mark.parametrize("settings", SEARCHES.values(), ids=SEARCHES.key
 
 
 @search
-def test_an_answer_does_not_depend_on_the_batch(predictor: Predictor, settings: dict[str, object]) -> None:
+def test_an_answer_does_not_depend_on_the_batch(predictor: TextWriter, settings: dict[str, object]) -> None:
     """Contract 1: alone, in batches of 7 or so lines, all together, and shuffled; sampling by the line's number."""
     spec = predictor.decoding(**settings)
     together = [best.text for best, *_ in predictor.answers(WORDS, spec)]
@@ -37,7 +38,7 @@ def test_an_answer_does_not_depend_on_the_batch(predictor: Predictor, settings: 
 
 
 @search
-def test_scores_are_those_of_teacher_forcing(predictor: Predictor, settings: dict[str, object]) -> None:
+def test_scores_are_those_of_teacher_forcing(predictor: TextWriter, settings: dict[str, object]) -> None:
     """L0.1: Σ log p(y_l | y_<l; x) found while writing is that of the finished text fed in, to 1e-5."""
     found = [best for best, *_ in predictor.answers(WORDS, predictor.decoding(**settings), scored=True)]
     finished = [(word, one) for word, one in zip(WORDS, found, strict=True) if one.finished]
@@ -49,7 +50,7 @@ def test_scores_are_those_of_teacher_forcing(predictor: Predictor, settings: dic
     assert sum(abs(one.log_probability - score) < 1e-5 for (_, one), score in zip(finished, swapped, strict=True)) < 50
 
 
-def test_a_beam_finds_what_is_more_probable(predictor: Predictor) -> None:
+def test_a_beam_finds_what_is_more_probable(predictor: TextWriter) -> None:
     """Never worse than greedy here, for α = 0, and better somewhere; n-best sorted and distinct."""
     one = predictor.answers(WORDS, predictor.decoding(beam_size=1), scored=True)
     four = predictor.answers(WORDS, predictor.decoding(beam_size=4, length_penalty=0.0), n_best=4)
@@ -60,7 +61,7 @@ def test_a_beam_finds_what_is_more_probable(predictor: Predictor) -> None:
         assert [answer.score for answer in answers] == sorted((answer.score for answer in answers), reverse=True)
 
 
-def test_the_python_interface(run: Path, predictor: Predictor) -> None:
+def test_the_python_interface(run: Path, predictor: TextWriter) -> None:
     """What the README shows: load, call, generate, stream."""
     model = clearhead.load(run)
     assert model("abc") == predictor.generate(["abc"])[0]
@@ -82,7 +83,7 @@ def test_what_the_readme_shows_runs(run: Path, tmp_path: Path, monkeypatch: pyte
     exec(compile(code, "README.md", "exec"), {})
 
 
-def test_prefixes_and_permitted_outputs(predictor: Predictor) -> None:
+def test_prefixes_and_permitted_outputs(predictor: TextWriter) -> None:
     """Forced beginnings, and a trie of outputs, in text."""
     spec = predictor.decoding()
     for best, *_ in predictor.answers(WORDS[:20], spec, prefixes=["G A"] * 20):
@@ -92,7 +93,7 @@ def test_prefixes_and_permitted_outputs(predictor: Predictor) -> None:
     assert {best.text for best, *_ in predictor.answers(WORDS, spec, allowed=trie)} <= set(permitted)
 
 
-def test_limits(predictor: Predictor) -> None:
+def test_limits(predictor: TextWriter) -> None:
     """Lengths in tokens, absolute and by the source; a longer source is cut, and says so."""
     texts = ["abcdefg"] * 3
     assert all(len(text.split()) == 2 for text in predictor.generate(texts, max_length=2))
@@ -103,7 +104,7 @@ def test_limits(predictor: Predictor) -> None:
     assert answers[0].text == predictor("abcdefg")
 
 
-def test_what_cannot_be_is_refused(predictor: Predictor) -> None:
+def test_what_cannot_be_is_refused(predictor: TextWriter) -> None:
     """One clear message each."""
     with pytest.raises(RecipeError, match=r"beam_sizes: no such setting; did you mean beam_size\?"):
         predictor.generate(["a"], beam_sizes=3)
@@ -115,6 +116,24 @@ def test_what_cannot_be_is_refused(predictor: Predictor) -> None:
         predictor("\ud800")
 
 
-def test_log_probabilities_are_only_computed_on_demand(predictor: Predictor) -> None:
+def test_log_probabilities_are_only_computed_on_demand(predictor: TextWriter) -> None:
     (best,) = predictor.answers(["abc"], predictor.decoding(beam_size=1))[0]
     assert math.isnan(best.log_probability)
+
+
+def test_L0_3_a_softly_trained_model_answers_with_hard_attention(predictor: TextWriter) -> None:
+    """L0.3 at decode time: every weight is 0 or 1, for the answer alone; afterwards attention is as it was trained."""
+    cross = predictor.model.get_submodule("decoder.layers.0.cross")
+    seen: list[Any] = []
+    hook = cross.get_submodule("weights").register_forward_hook(lambda _m, _i, weights: seen.append(weights))
+    try:
+        hard = predictor.answers(WORDS, predictor.decoding(attention="hard", beam_size=1), scored=True)
+        assert all(bool(((weights == 0) | (weights == 1)).all()) for weights in seen)
+        seen.clear()
+        soft = predictor.answers(WORDS, predictor.decoding(beam_size=1), scored=True)
+        assert not all(bool(((weights == 0) | (weights == 1)).all()) for weights in seen)
+    finally:
+        hook.remove()
+    assert [best.log_probability for best, *_ in hard] != [best.log_probability for best, *_ in soft]
+    again = predictor.answers(WORDS, predictor.decoding(attention="soft", beam_size=1))
+    assert [best.text for best, *_ in again] == [best.text for best, *_ in soft]

@@ -9,13 +9,11 @@ import torch
 from safetensors.torch import load_file
 
 from clearhead.cli.training import _trainer
-from clearhead.data import make_batch
 from clearhead.errors import DamagedFile, DataError, Diverged
 from clearhead.models import build
 from clearhead.recipe import read_recipe
 from clearhead.training import Trainer, prepare, reopen
 from clearhead.training.checkpoint import load_checkpoint
-from clearhead.training.trainer import batch_loss
 from tests.training.toy import SMALL, write_pairs
 
 
@@ -64,7 +62,7 @@ def test_accumulated_gradients_are_those_of_one_large_batch(data: Path, tmp_path
     """Contract 2: normalised by the tokens of the whole step; by batch, short batches would weigh too much."""
     trainer = new_run(data, tmp_path / "run", "model.dropout.residual=0.0", "model.dropout.embedding=0.0")
     model: Any = trainer.model
-    rows = torch.randperm(len(trainer.pairs)).numpy()[:40]
+    rows = torch.randperm(len(trainer.examples)).numpy()[:40]
     parts = [rows[:7], rows[7:30], rows[30:]]
 
     def gradients(batches: list[Any], by_batch: bool = False) -> dict[str, torch.Tensor]:
@@ -72,12 +70,12 @@ def test_accumulated_gradients_are_those_of_one_large_batch(data: Path, tmp_path
         total = sum(batch.tokens for batch in batches)
         for batch in batches:
             scale = batch.tokens * len(batches) if by_batch else total
-            (batch_loss(model, batch, 0.1) / scale).backward()
+            (trainer.objective.loss(model, batch) / scale).backward()
         return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
-    whole = gradients([make_batch(trainer.pairs, rows)])
-    several = gradients([make_batch(trainer.pairs, part) for part in parts])
-    wrong = gradients([make_batch(trainer.pairs, part) for part in parts], by_batch=True)
+    whole = gradients([trainer.objective.batch(trainer.examples, rows, 0)])
+    several = gradients([trainer.objective.batch(trainer.examples, part, 0) for part in parts])
+    wrong = gradients([trainer.objective.batch(trainer.examples, part, 0) for part in parts], by_batch=True)
     for name, gradient in whole.items():
         torch.testing.assert_close(several[name], gradient, atol=1e-6, rtol=1e-4)
     assert any(not torch.allclose(wrong[name], gradient, atol=1e-4) for name, gradient in whole.items())

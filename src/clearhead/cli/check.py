@@ -12,28 +12,33 @@ from clearhead.cli.files import data_settings
 if TYPE_CHECKING:
     from clearhead.data import Checkup
 
+MOST_LABELS = 20
+"""Labels that are shown with their counts."""
+
 
 def check(
     what: Annotated[
-        list[str] | None, typer.Argument(help="A file of pairs, a task or a recipe; then section.key=value …")
+        list[str] | None, typer.Argument(help="A file, a task or a recipe; then section.key=value …")
     ] = None,
-    train: Annotated[Path | None, typer.Option(help="Training pairs.")] = None,
-    dev: Annotated[Path | None, typer.Option(help="Pairs to choose the best model by.")] = None,
-    test: Annotated[Path | None, typer.Option(help="Pairs to look at only at the end.")] = None,
+    train: Annotated[Path | None, typer.Option(help="Training data.")] = None,
+    dev: Annotated[Path | None, typer.Option(help="Data to choose the best model by.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Data to look at only at the end.")] = None,
     src: Annotated[Path | None, typer.Option(help="Source lines, parallel to --tgt.")] = None,
     tgt: Annotated[Path | None, typer.Option(help="Target lines.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Examine pairs before training on them: bad lines, duplicates, leaks between splits, lengths, unknown tokens.
+    """Examine data before training on them: bad lines, duplicates, leaks between splits, lengths, unknown tokens.
 
-    Exits with 3 if something is wrong, and with 0 if there are only things to look at.
+    What a line should be depends on the model, as for `clearhead train`: text for model.family=lm (which a .txt file
+    without tabs means by itself) and encoder, `label<TAB>text` for classifier, else a pair. Exits with 3 if something
+    is wrong, and with 0 if there are only things to look at.
     """
-    from clearhead.data import check_corpus, read_corpus
+    from clearhead.data import check_corpus, format_of, read_corpus
     from clearhead.recipe import read_recipe
 
     source, settings = data_settings(what or [], {"train": train, "dev": dev, "test": test}, {"train": (src, tgt)})
     recipe = read_recipe(source, *settings, "data.bad_lines=skip")
-    checkup = check_corpus(read_corpus(recipe.data))
+    checkup = check_corpus(read_corpus(recipe.data, format_of(recipe.model)))
     if as_json:
         print(json.dumps(_table(checkup), ensure_ascii=False))
     else:
@@ -43,12 +48,15 @@ def check(
 
 
 def _table(checkup: "Checkup") -> dict[str, object]:
+    sides = checkup.sides.items()
     return {
         "healthy": checkup.healthy,
-        "pairs": checkup.sizes,
-        "tokenizers": {"source": checkup.kinds[0], "target": checkup.kinds[1]},
-        "vocabulary": {"source": checkup.vocabulary[0], "target": checkup.vocabulary[1]},
-        "characters": {"source": checkup.alphabet[0], "target": checkup.alphabet[1]},
+        "examples": checkup.name,
+        "sizes": checkup.sizes,
+        "tokenizers": {name: side.kind for name, side in sides},
+        "vocabulary": {name: side.vocabulary for name, side in sides},
+        "characters": {name: side.alphabet for name, side in sides},
+        "labels": dict(checkup.labels),
         "unknown_percent": checkup.unknown,
         "round_trip_loss_percent": checkup.lost,
         "findings": [
@@ -59,13 +67,14 @@ def _table(checkup: "Checkup") -> dict[str, object]:
 
 
 def _print(checkup: "Checkup") -> None:
-    print("pairs       " + ", ".join(f"{size:,} {part}" for part, size in checkup.sizes.items()))
-    for index, side in enumerate(("source", "target")):
-        print(
-            f"{side:<12}{checkup.kinds[index]}, vocabulary {checkup.vocabulary[index]:,}, "
-            f"{checkup.alphabet[index]:,} distinct characters"
-        )
-        _histogram(checkup.lengths[index])
+    print(f"{checkup.name}: " + ", ".join(f"{size:,} {part}" for part, size in checkup.sizes.items()))
+    for name, side in checkup.sides.items():
+        print(f"{name:<12}{side.kind}, vocabulary {side.vocabulary:,}, {side.alphabet:,} distinct characters")
+        _histogram(side.lengths)
+    if checkup.labels:
+        shown = ", ".join(f"{label} {count:,}" for label, count in checkup.labels.most_common(MOST_LABELS))
+        more = len(checkup.labels) - MOST_LABELS
+        print(f"{'labels':<12}{shown}" + (f", and {more:,} more" if more > 0 else ""))
     for part in checkup.unknown:
         print(
             f"{part:<12}{checkup.unknown[part]:.3f} % unknown tokens, "

@@ -1,12 +1,11 @@
-"""How words and options of a command name data: recipe, preset, task, file of pairs, parallel files."""
+"""How words and options of a command name data: recipe, preset, task, file, parallel files."""
 
+import gzip
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clearhead.errors import Problem, RecipeError, did_you_mean
-
-TASKS = ("g2p-en",)
 
 
 def data_settings(
@@ -14,7 +13,12 @@ def data_settings(
     files: Mapping[str, Path | None],
     parallel: Mapping[str, tuple[Path | None, Path | None]],
 ) -> tuple[str | None, list[str]]:
-    """The recipe or preset that a command names, and overrides for everything else: data first, then the user's."""
+    """The recipe or preset that a command names, and overrides for everything else: data first, then the user's.
+
+    Without a recipe, a task brings its own, and a .txt file whose first line has no tab is for a language model.
+    """
+    from clearhead.recipe import TASKS
+
     source, settings = _bare_words([word for word in words if "=" not in word])
     for part, file in files.items():
         if file is not None:
@@ -26,11 +30,27 @@ def data_settings(
             missing = "source" if left is None else "target"
             raise RecipeError([Problem("command line", f"{part} {missing}", "parallel files come in twos")])
         settings.append(f"data.{part}={_toml([str(left), str(right)])}")
+    named = files.get("train") or next((Path(word) for word in words if Path(word).is_file()), None)
+    if source is None and named is not None and _is_text(named):
+        settings.insert(0, "model.family=lm")
+    if source is None:
+        settings = [setting for word in words if word in TASKS for setting in TASKS[word].model] + settings
     return source, [*settings, *(word for word in words if "=" in word)]
 
 
+def _is_text(file: Path) -> bool:
+    """Whether a file holds lines of text, by its name and its first line; what is wrong with it is told later."""
+    if not file.name.removesuffix(".gz").endswith(".txt"):
+        return False
+    try:
+        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as stream:
+            return b"\t" not in stream.readline()
+    except (OSError, EOFError):
+        return True
+
+
 def _bare_words(words: Sequence[str]) -> tuple[str | None, list[str]]:
-    from clearhead.recipe import preset_names
+    from clearhead.recipe import TASKS, preset_names
 
     recipes, data = [], []
     for word in words:
@@ -42,8 +62,8 @@ def _bare_words(words: Sequence[str]) -> tuple[str | None, list[str]]:
             data.append(f"data.train={_toml(word)}")
         else:
             near = did_you_mean(word, [*TASKS, *preset_names()])
-            raise RecipeError([Problem("", word, f"no such recipe, file of pairs or task{near}")])
-    for what, found in (("recipe", recipes), ("file of pairs or task", data)):
+            raise RecipeError([Problem("", word, f"no such recipe, file or task{near}")])
+    for what, found in (("recipe", recipes), ("file or task", data)):
         if len(found) > 1:
             raise RecipeError([Problem("command line", " ".join(words), f"one {what} is enough")])
     return recipes[0] if recipes else None, data

@@ -13,7 +13,8 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from clearhead.data import arriving_lines, decoded, read_lines, read_pairs
+from clearhead.cli.scoring import read_examples
+from clearhead.data import arriving_lines, decoded, format_of, is_json, read_lines
 from clearhead.errors import DataError
 from clearhead.predictor import Answer, Crew, Predictor, load
 from clearhead.recipe import Decoding
@@ -59,7 +60,7 @@ def run_model(path: Path, files: Sequence[Path], settings: Sequence[str], wish: 
     with Crew(work, workers) as crew, _progress(files) as advance:
         ready: dict[int, tuple[list[str], str | None]] = {}
         next_number = 0
-        for chunk in crew.results(_jobs(_lines(files, wish))):
+        for chunk in crew.results(_jobs(_lines(files, wish, work.question))):
             ready |= chunk
             while next_number in ready:
                 output, warning = ready.pop(next_number)
@@ -80,6 +81,7 @@ class _Work:
 
     def __init__(self, predictor: Predictor, spec: Decoding, wish: Wish) -> None:
         self.predictor, self.spec, self.wish = predictor, spec, wish
+        self.question = format_of(predictor.model.spec).question
 
     def __call__(self, lines: list[Line]) -> dict[int, tuple[list[str], str | None]]:
         full = [line for line in lines if line.source.strip()]
@@ -109,24 +111,20 @@ class _Work:
         return texts, warning
 
     def _table(self, line: Line, answers: list[Answer]) -> dict[str, Any]:
-        best = answers[0]
-        table = {"source": line.source} | (line.fields or {})
-        table |= {"target": best.text, "log_probability": best.log_probability, "finished": best.finished}
+        table = {self.question: line.source} | (line.fields or {}) | self.predictor.table(answers[0])
         if self.wish.n_best > 1:
             keys = ("text", "log_probability", "score", "finished")
             table["answers"] = [{key: getattr(answer, key) for key in keys} for answer in answers]
         return table
 
 
-def _lines(files: Sequence[Path], wish: Wish) -> Iterator[Line | None]:
+def _lines(files: Sequence[Path], wish: Wish, question: str) -> Iterator[Line | None]:
     """The lines of all files, or of standard input as they arrive, with None where one would have to wait."""
     number = 0
     for file in files:
-        is_json = wish.read_as == "jsonl" or (
-            wish.read_as == "auto" and Path(str(file).removesuffix(".gz")).suffix in (".jsonl", ".json")
-        )
+        field = question if wish.read_as == "jsonl" or (wish.read_as == "auto" and is_json(file)) else None
         for count, text in enumerate(read_lines(file), start=1):
-            yield _line(text, number, f"{file}, line {count}", is_json=is_json)
+            yield _line(text, number, f"{file}, line {count}", field)
             number += 1
     if not files:
         for raw in arriving_lines(sys.stdin.fileno(), "standard input"):
@@ -134,20 +132,22 @@ def _lines(files: Sequence[Path], wish: Wish) -> Iterator[Line | None]:
                 yield None
                 continue
             text = decoded(raw, "standard input", number + 1)
-            yield _line(text, number, f"standard input, line {number + 1}", is_json=wish.read_as == "jsonl")
+            field = question if wish.read_as == "jsonl" else None
+            yield _line(text, number, f"standard input, line {number + 1}", field)
             number += 1
 
 
-def _line(text: str, number: int, where: str, *, is_json: bool) -> Line:
-    if not is_json:
+def _line(text: str, number: int, where: str, field: str | None) -> Line:
+    """A line as it is, or the field of that name of the JSON object that it holds."""
+    if field is None:
         return Line(number, where, text)
     try:
         table = json.loads(text)
     except (ValueError, RecursionError):
         raise DataError(f"{where}: not JSON") from None
-    source = table.pop("source", None) if isinstance(table, dict) else None
+    source = table.pop(field, None) if isinstance(table, dict) else None
     if not isinstance(source, str):
-        raise DataError(f'{where}: no text "source"')
+        raise DataError(f'{where}: no text "{field}"')
     if any("\ud800" <= character <= "\udfff" for character in source):
         raise DataError(f"{where}: an unpaired surrogate, which is no text")
     return Line(number, where, source, table)
@@ -187,17 +187,18 @@ def _progress(files: Sequence[Path]) -> Iterator[Any]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def score_pairs(path: Path, where: str | list[str], *, as_json: bool) -> None:
-    """Print the log-probability of each pair."""
-    pairs, _ = read_pairs(where)
+def score_examples(path: Path, where: str | list[str], *, as_json: bool) -> None:
+    """Print the log-probability of each example."""
     predictor = load(path)
+    columns = format_of(predictor.model.spec).columns
+    examples = read_examples(predictor, where)
     torch.set_num_threads(os.cpu_count() or 1)
-    for start in range(0, len(pairs), WINDOW):
-        part = pairs[start : start + WINDOW]
-        lines = predictor.forced([pair.source for pair in part], [pair.target for pair in part])
-        for pair, line in zip(part, lines, strict=True):
+    for start in range(0, len(examples), WINDOW):
+        part = examples[start : start + WINDOW]
+        for example, line in zip(part, predictor.forced(part), strict=True):
             if as_json:
-                table = {"source": pair.source, "target": pair.target, "log_probability": line.log_probability}
-                print(json.dumps(table | {"tokens": line.log_probabilities}, ensure_ascii=False))
+                table = {name: getattr(example, name) for name in columns}
+                table |= {"log_probability": line.log_probability, "tokens": line.log_probabilities}
+                print(json.dumps(table, ensure_ascii=False))
             else:
                 print(f"{line.log_probability:.6f}")

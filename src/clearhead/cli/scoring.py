@@ -1,39 +1,53 @@
-"""``clearhead eval`` with torch: loads the model, finds the pairs, prints the scores."""
+"""``clearhead eval`` with torch: loads the model, finds the examples, prints the scores."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from clearhead.cli.scores import print_scores
-from clearhead.data import Pair, read_corpus, read_pairs
+from clearhead.data import Where, format_of, read_corpus, shown
 from clearhead.errors import DataError
 from clearhead.evaluation import evaluate
-from clearhead.predictor import load
+from clearhead.predictor import Predictor, load
 from clearhead.recipe import read_recipe
+from clearhead.training import objective_of
 
 
 def score_model(
     model: Path, data: Path | None, parallel: tuple[Path | None, Path | None], split: str | None, *, as_json: bool
 ) -> None:
-    """Print how good the model is on these pairs."""
-    pairs = _pairs(model, data, parallel, split)
-    scores = evaluate(load(model), pairs)
+    """Print how good the model is on these examples."""
+    left, right = parallel
+    if data is None and (left is None or right is None) and (split is None or not model.is_dir()):
+        raise DataError("name what to score on: a file, --src and --tgt, or, for a run folder, --split dev or test")
+    predictor = load(model)
+    if data is not None:
+        examples = read_examples(predictor, str(data))
+    elif left is not None and right is not None:
+        examples = read_examples(predictor, [str(left), str(right)])
+    else:
+        examples = _split(model, split)
+    scores = evaluate(predictor, examples)
     if as_json:
-        print(json.dumps(asdict(scores)))
+        print(json.dumps(scores.table()))
     else:
         print_scores(scores)
 
 
-def _pairs(model: Path, data: Path | None, parallel: tuple[Path | None, Path | None], split: str | None) -> list[Pair]:
-    left, right = parallel
-    if data is not None:
-        return read_pairs(str(data))[0]
-    if left is not None and right is not None:
-        return read_pairs([str(left), str(right)])[0]
-    if split is not None and model.is_dir():
-        corpus = read_corpus(read_recipe(model / "recipe.toml").data)
-        pairs = corpus.dev if split == "dev" else corpus.test
-        if pairs:
-            return pairs
-        raise DataError(f"{model}: the run has no {split} pairs")
-    raise DataError("name the pairs: a file, --src and --tgt, or, for a run folder, --split dev or --split test")
+def read_examples(predictor: Predictor, where: Where) -> list[Any]:
+    """Examples to score a model on; those that it cannot be scored on are refused with their lines."""
+    examples, skipped = format_of(predictor.model.spec).read(where)
+    for bad in predictor.unfit(examples, shown(where)):
+        skipped.add(bad)
+    skipped.refuse()
+    return examples
+
+
+def _split(run: Path, split: str | None) -> list[Any]:
+    """The dev or test examples of a run folder."""
+    recipe = read_recipe(run / "recipe.toml")
+    corpus = objective_of(recipe).admitted(read_corpus(recipe.data, format_of(recipe.model)))
+    examples = corpus.dev if split == "dev" else corpus.test
+    if examples:
+        return examples
+    raise DataError(f"{run}: the run has no {split} {corpus.format.name}")

@@ -11,12 +11,12 @@ from clearhead.cli.files import data_settings
 def train(
     what: Annotated[
         list[str] | None,
-        typer.Argument(help="A recipe, a preset, a file of pairs, or a task (g2p-en); then section.key=value …"),
+        typer.Argument(help="A recipe, a preset, a file, or a task (g2p-en, digits); then section.key=value …"),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The run folder.")] = Path("runs/latest"),
-    train: Annotated[Path | None, typer.Option(help="Training pairs (.tsv, .jsonl, also .gz).")] = None,
-    dev: Annotated[Path | None, typer.Option(help="Pairs to choose the best model by.")] = None,
-    test: Annotated[Path | None, typer.Option(help="Pairs to look at only at the end.")] = None,
+    train: Annotated[Path | None, typer.Option(help="Training data (.tsv, .txt, .jsonl, also .gz).")] = None,
+    dev: Annotated[Path | None, typer.Option(help="Data to choose the best model by.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Data to look at only at the end.")] = None,
     src: Annotated[Path | None, typer.Option(help="Source lines, parallel to --tgt.")] = None,
     tgt: Annotated[Path | None, typer.Option(help="Target lines.")] = None,
     dev_src: Annotated[Path | None, typer.Option(help="Source lines of dev.")] = None,
@@ -28,13 +28,32 @@ def train(
     epochs: Annotated[int | None, typer.Option(help="Budget in passes over the data.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where the run in the folder stands.")] = False,
 ) -> None:
-    """Train a model on your own pairs. Needs no recipe: tokens, sizes and budget have defaults that suit the data.
+    """Train a model on your own data. Needs no recipe: tokens, sizes and budget have defaults that suit the data.
+
+    Pairs, `source<TAB>target` or two parallel files, teach an encoder-decoder:
 
     clearhead train pairs.tsv -o runs/mine --minutes 30
 
     clearhead train --src train.en --tgt train.de --dev-src val.en --dev-tgt val.de -o runs/en-de
 
     clearhead train g2p-en model.layers=4 training.seed=2 -o runs/g2p
+
+    Lines of text teach a language model, or an encoder to fill in hidden tokens; a .txt file without tabs means the
+    former, if no recipe or model.family says otherwise:
+
+    clearhead train corpus.txt -o runs/lm
+
+    clearhead train corpus.txt -o runs/encoder model.family=encoder
+
+    `label<TAB>text` lines teach a classifier:
+
+    clearhead train labels.tsv -o runs/labels model.family=classifier
+
+    With patches the text of a classifier is an image, as numbers between spaces; the task digits has such:
+
+    clearhead train digits -o runs/digits --minutes 2
+
+    JSONL files have the fields source and target, or text, or label and text.
     """
     from clearhead.recipe import read_recipe
 

@@ -7,11 +7,11 @@ import torch
 
 from clearhead.cli.scores import print_scores
 from clearhead.errors import ClearheadError
-from clearhead.evaluation import dev_scores, evaluate, group, usual_metric
-from clearhead.models import SavedModel, Seq2Seq, build, count_parameters, save_model
-from clearhead.predictor import Predictor, load
+from clearhead.evaluation import dev_scores, evaluate, judge_of
+from clearhead.models import Model, SavedModel, build, count_parameters, save_model
+from clearhead.predictor import Predictor, load, predictor_of
 from clearhead.recipe import Recipe
-from clearhead.training import Prepared, Report, Trainer, prepare, reopen
+from clearhead.training import Codecs, Prepared, Report, Trainer, prepare, reopen
 
 
 def train(recipe: Recipe, folder: Path, *, resume: bool) -> None:
@@ -36,7 +36,7 @@ def train(recipe: Recipe, folder: Path, *, resume: bool) -> None:
     report.say(f"best dev {trainer.metric}: {progress.best:.2f} at step {progress.best_step:,}, in {best}")
     if run.corpus.test:
         predictor = load(best)
-        report.say("on the test pairs, looked at only now:")
+        report.say(f"on the test {run.corpus.format.name}, looked at only now:")
         print_scores(evaluate(predictor, run.corpus.test))
         _print_examples(predictor, run)
     report.say(f"next: clearhead run {folder} FILE, clearhead eval {folder} FILE, clearhead show {best}")
@@ -44,12 +44,12 @@ def train(recipe: Recipe, folder: Path, *, resume: bool) -> None:
 
 def _print_examples(predictor: Predictor, run: Prepared, count: int = 6) -> None:
     """A few test sources with the model's answers; where one is wrong, what it should be."""
-    sources, references = group(run.corpus.test)
-    chosen = range(0, len(sources), max(1, len(sources) // count))[:count]
-    answers = predictor.generate([sources[index] for index in chosen])
+    questions, right = judge_of(predictor).questions(run.corpus.test)
+    chosen = range(0, len(questions), max(1, len(questions) // count))[:count]
+    answers = predictor.generate([questions[index] for index in chosen])
     for index, text in zip(chosen, answers, strict=True):
-        right = "" if text in references[index] else f"   (should be {' or '.join(references[index])})"
-        print(f"  {sources[index]} → {text}{right}")
+        should = "" if text in right[index] else f"   (should be {' or '.join(right[index])})"
+        print(f"  {questions[index]} → {text}{should}")
 
 
 def _trainer(run: Prepared) -> Trainer:
@@ -57,19 +57,19 @@ def _trainer(run: Prepared) -> Trainer:
     assert spec.steps is not None  # prepare() has fixed it
     torch.manual_seed(spec.seed)
     model = build(run.recipe)
-    if not isinstance(model, Seq2Seq):
-        raise ClearheadError(f"only seq2seq models can be trained yet, not {run.recipe.model.family}")
 
-    def save_best(best: Seq2Seq) -> None:
+    def save_best(best: Model) -> None:
         save_model(SavedModel(best, run.recipe, run.tokenizers), run.folder / "best.safetensors")
 
-    def look(average: Seq2Seq) -> dict[str, float]:
-        return dev_scores(Predictor(average, run.recipe, run.source, run.target), run.corpus.dev, metric=metric)
+    def look(average: Model) -> dict[str, float]:
+        return dev_scores(predictor_of(average, run.recipe, run.codecs), run.corpus.dev, metric=metric)
 
-    metric = usual_metric(run.target) if spec.metric == "auto" else spec.metric
+    predictor = predictor_of(model, run.recipe, run.codecs)
+    metric = judge_of(predictor).usual_metric(predictor) if spec.metric == "auto" else spec.metric
     return Trainer(
         model,
-        run.pairs,
+        run.examples,
+        run.objective,
         spec,
         steps=spec.steps,
         folder=run.folder,
@@ -82,24 +82,30 @@ def _trainer(run: Prepared) -> Trainer:
 
 def _introduce(run: Prepared, trainer: Trainer, *, resumed: bool) -> None:
     """Say what is about to happen, before the first step."""
-    spec, pairs, report = run.recipe.training, run.pairs, trainer.report
-    parameters = count_parameters(trainer.model)
-    tokens = int(pairs.target.starts[-1]) + len(pairs)
+    spec, examples, report = run.recipe.training, run.examples, trainer.report
+    parameters, name = count_parameters(trainer.model), run.corpus.format.name
     if run.corpus.skipped:
         report.say(str(run.corpus.skipped))
-    if pairs.too_long:
-        report.say(f"{pairs.too_long:,} training pairs are longer than data.max_length and left out")
+    if examples.too_long:
+        what = f"{examples.too_long:,} training {name} are longer than data.max_length"
+        report.say(f"{what}: they are {run.objective.when_too_long}")
     copies = 4 + bool(spec.average)  # weights, gradients, two of Adam's, the average
     kept = trainer.activation_bytes()
     report.say(
-        f"{len(pairs):,} training pairs, {tokens:,} target tokens an epoch, {trainer.padding():.1%} padding; "
+        f"{len(examples):,} training {name}, "
+        f"{examples.tokens:,} {run.objective.counted} an epoch, {trainer.padding():.1%} padding; "
         f"{len(run.corpus.dev):,} dev, {len(run.corpus.test):,} test"
     )
     report.say(
-        f"{run.source.kind} {len(run.source):,} → {run.target.kind} {len(run.target):,}; {parameters:,} parameters, "
+        f"{_vocabularies(run.codecs)}{parameters:,} parameters, "
         f"{copies * 4 * parameters / 2**20:.0f} MiB for weights and optimizer, {kept / 2**20:.0f} MiB for activations"
     )
     report.say(
         f"{trainer.steps:,} steps of at most {spec.batch_tokens * spec.accumulate:,} tokens"
         + (f"; going on after step {trainer.progress.step:,}" if resumed else "")
     )
+
+
+def _vocabularies(codecs: Codecs) -> str:
+    """Kind and size of each tokenizer, if there are some."""
+    return " → ".join(f"{codec.kind} {len(codec):,}" for codec in dict.fromkeys(codecs)) + "; " * bool(codecs)

@@ -1,42 +1,128 @@
-"""Pairs of text: read with care, checked, tokenized, kept as arrays, and put into batches."""
+"""Examples to learn from: read with care, checked, tokenized, kept as arrays, and put into batches."""
 
-from clearhead.data.arrays import EncodedPairs, read_encoded, write_encoded
-from clearhead.data.batches import Batch, make_batch, padding_share, plan_epoch
+from clearhead.data.arrays import (
+    Encoded,
+    EncodedPairs,
+    EncodedTexts,
+    EncodedWindows,
+    read_encoded,
+    read_texts,
+    write_encoded,
+    write_texts,
+)
+from clearhead.data.batches import (
+    Batch,
+    LabelBatch,
+    PictureBatch,
+    TextBatch,
+    gap_batch,
+    label_batch,
+    make_batch,
+    padding_share,
+    picture_batch,
+    plan_epoch,
+    window_batch,
+)
 from clearhead.data.check import Checkup, Finding, check_corpus
 from clearhead.data.corpus import Corpus, read_corpus
+from clearhead.data.examples import Example, Labelled, Pair, Picture, Text
+from clearhead.data.formats import (
+    LABELS,
+    PAIRS,
+    PICTURES,
+    TEXTS,
+    BadLine,
+    Format,
+    Skipped,
+    Where,
+    format_of,
+    is_json,
+    shown,
+)
+from clearhead.data.labels import training_labels, unknown_labels, with_known_labels
 from clearhead.data.lines import decoded, read_lines
-from clearhead.data.pairs import BadLine, Pair, Skipped, read_pairs, scan_pairs
+from clearhead.data.masking import Masker
+from clearhead.data.pictures import EncodedPictures, pixels_of, read_pictures, write_pictures
+from clearhead.data.sequences import beginning, pieces, windows
 from clearhead.data.stream import arriving_lines
-from clearhead.data.tokens import BOS, EOS, PAD, SPECIALS, UNK, Codec, codecs_of, learn_codecs, suitable_kind
+from clearhead.data.tokens import (
+    BOS,
+    EOS,
+    MASK,
+    PAD,
+    SPECIALS,
+    UNK,
+    Codec,
+    codecs_of,
+    learn_codec,
+    learn_codecs,
+    suitable_kind,
+)
 
 __all__ = [
     "BOS",
     "EOS",
+    "LABELS",
+    "MASK",
     "PAD",
+    "PAIRS",
+    "PICTURES",
     "SPECIALS",
+    "TEXTS",
     "UNK",
     "BadLine",
     "Batch",
     "Checkup",
     "Codec",
     "Corpus",
+    "Encoded",
     "EncodedPairs",
+    "EncodedPictures",
+    "EncodedTexts",
+    "EncodedWindows",
+    "Example",
     "Finding",
+    "Format",
+    "LabelBatch",
+    "Labelled",
+    "Masker",
     "Pair",
+    "Picture",
+    "PictureBatch",
     "Skipped",
+    "Text",
+    "TextBatch",
+    "Where",
     "arriving_lines",
+    "beginning",
     "check_corpus",
     "codecs_of",
     "decoded",
+    "format_of",
+    "gap_batch",
+    "is_json",
+    "label_batch",
+    "learn_codec",
     "learn_codecs",
     "make_batch",
     "padding_share",
+    "picture_batch",
+    "pieces",
+    "pixels_of",
     "plan_epoch",
     "read_corpus",
     "read_encoded",
     "read_lines",
-    "read_pairs",
-    "scan_pairs",
+    "read_pictures",
+    "read_texts",
+    "shown",
     "suitable_kind",
+    "training_labels",
+    "unknown_labels",
+    "window_batch",
+    "windows",
+    "with_known_labels",
     "write_encoded",
+    "write_pictures",
+    "write_texts",
 ]

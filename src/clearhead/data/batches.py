@@ -1,23 +1,27 @@
-"""Batches: which pairs are trained on together, in which order. All of it follows from (seed, epoch, index).
+"""Batches: which examples are trained on together, in which order. All of it follows from (seed, epoch, index).
 
 Shapes: b lines of a batch, n source tokens, m target tokens.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clearhead.data.arrays import EncodedPairs, Side
+from clearhead.data.arrays import Encoded, EncodedPairs, EncodedTexts, Side
+from clearhead.data.masking import Masker
+from clearhead.data.pictures import EncodedPictures
 from clearhead.data.tokens import BOS, EOS, PAD
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What one forward pass sees."""
+    """Pairs that one forward pass sees."""
 
     source: Int[Tensor, "b n"]
     """Source tokens, each line ended by </s>, padded at the right."""
@@ -32,32 +36,72 @@ class Batch:
         return int((self.labels != PAD).sum())
 
 
-def plan_epoch(
-    pairs: EncodedPairs, *, seed: int, epoch: int, batch_tokens: int, window: int
-) -> list[NDArray[np.int64]]:
+@dataclass(frozen=True)
+class TextBatch:
+    """Lines with tokens to be said: the next one at every place (lm), or the hidden ones (encoder)."""
+
+    inputs: Int[Tensor, "b n"]
+    """What the model is fed, padded at the right."""
+    labels: Int[Tensor, "b n"]
+    """What it should say at each place; <pad> where nothing counts."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that count."""
+        return int((self.labels != PAD).sum())
+
+
+@dataclass(frozen=True)
+class LabelBatch:
+    """Lines and their classes."""
+
+    inputs: Int[Tensor, "b n"]
+    labels: Int[Tensor, "b"]
+
+    @property
+    def tokens(self) -> int:
+        """What counts here are the lines."""
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class PictureBatch:
+    """Images and their classes."""
+
+    inputs: Float[Tensor, "b height width channels"]
+    labels: Int[Tensor, "b"]
+
+    @property
+    def tokens(self) -> int:
+        """What counts here are the images."""
+        return len(self.labels)
+
+
+def plan_epoch(examples: Encoded, *, seed: int, epoch: int, batch_tokens: int, window: int) -> list[NDArray[np.int64]]:
     """The batches of one epoch, each a row of indices.
 
-    Pairs are shuffled, and inside each window sorted by target and source length, so that lines of a batch are of a
-    size and little is padded; then the window's batches are shuffled. A batch has at most ``batch_tokens`` padded
-    tokens on its longer side.
+    Examples are shuffled, and inside each window sorted by length (pairs by target, then source), so that lines of a
+    batch are of a size and little is padded; then the window's batches are shuffled. A batch has at most
+    ``batch_tokens`` padded tokens on its longer side.
     """
     rng = np.random.default_rng([seed, epoch])
-    order = rng.permutation(len(pairs))
-    source, target = pairs.source.lengths + 1, pairs.target.lengths + 1  # with </s>
+    order = rng.permutation(len(examples))
+    sizes = examples.sizes
+    longest = sizes[0] if len(sizes) == 1 else np.maximum(*sizes)
     batches: list[NDArray[np.int64]] = []
     for start in range(0, len(order), window):
         part = order[start : start + window]
-        part = part[np.lexsort((source[part], target[part]))]
-        cuts = _cuts(source[part], target[part], batch_tokens)
+        part = part[np.lexsort([size[part] for size in sizes])]
+        cuts = _cuts(longest[part], batch_tokens)
         rows = np.split(part, cuts)
         batches += [rows[index] for index in rng.permutation(len(rows))]
     return batches
 
 
-def _cuts(source: NDArray[np.int64], target: NDArray[np.int64], budget: int) -> list[int]:
+def _cuts(sizes: NDArray[np.int64], budget: int) -> list[int]:
     """Where to cut a sorted window so that no batch is larger than the budget."""
     cuts, start, longest = [], 0, 0
-    for index, size in enumerate(np.maximum(source, target).tolist()):
+    for index, size in enumerate(sizes.tolist()):
         wider = max(longest, size)
         if wider * (index - start + 1) > budget and index > start:
             cuts.append(index)
@@ -89,11 +133,42 @@ def _pad(side: Side, rows: NDArray[np.int64], *, first: int | None, last: int | 
     return torch.from_numpy(table)
 
 
-def padding_share(pairs: EncodedPairs, batches: list[NDArray[np.int64]]) -> float:
-    """Which part of all tokens in these batches is padding, over both sides."""
+def window_batch(texts: EncodedTexts, rows: NDArray[np.int64]) -> TextBatch:
+    """Lines for a language model: each token is to be said after the ones before it."""
+    lines = [texts.text.line(int(row)) for row in rows]
+    return TextBatch(_table([line[:-1] for line in lines]), _table([line[1:] for line in lines]))
+
+
+def gap_batch(texts: EncodedTexts, rows: NDArray[np.int64], masker: Masker, key: tuple[int, int]) -> TextBatch:
+    """Lines for an encoder, with tokens hidden: which ones follows from ``key`` (seed and epoch) and the index."""
+    lines = [masker.corrupted(texts.text.line(row).astype(np.int64), (*key, row)) for row in rows.tolist()]
+    return TextBatch(_table([inputs for inputs, _ in lines]), _table([labels for _, labels in lines]))
+
+
+def label_batch(texts: EncodedTexts, rows: NDArray[np.int64]) -> LabelBatch:
+    """Lines for a classifier."""
+    lines = [texts.text.line(int(row)) for row in rows]
+    return LabelBatch(_table(lines), torch.from_numpy(np.asarray(texts.labels[rows])))
+
+
+def picture_batch(pictures: EncodedPictures, rows: NDArray[np.int64]) -> PictureBatch:
+    """Images for a classifier."""
+    pixels = np.ascontiguousarray(pictures.pixels[rows])
+    return PictureBatch(torch.from_numpy(pixels), torch.from_numpy(pictures.labels[rows]))
+
+
+def _table(lines: Sequence[NDArray[Any]]) -> Int[Tensor, "b n"]:
+    """Lines as they are, padded at the right."""
+    table = np.full((len(lines), max(map(len, lines))), PAD, dtype=np.int64)
+    for row, line in zip(table, lines, strict=True):
+        row[: len(line)] = line
+    return torch.from_numpy(table)
+
+
+def padding_share(examples: Encoded, batches: list[NDArray[np.int64]]) -> float:
+    """Which part of all tokens in these batches is padding, over all sides."""
     real = padded = 0
-    for side in (pairs.source, pairs.target):
-        lengths = side.lengths + 1
+    for lengths in examples.sizes:
         for rows in batches:
             real += int(lengths[rows].sum())
             padded += len(rows) * int(lengths[rows].max())

@@ -1,36 +1,40 @@
-"""Train, dev and test: explicit files, or a stable split by source. Training pairs are never all in memory."""
+"""Train, dev and test: explicit files, or a stable split. Training examples are never all in memory."""
 
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
-from clearhead.data.pairs import Pair, Skipped, Where, good_pairs, read_pairs
-from clearhead.data.tasks import task_pairs
+from clearhead.data.examples import Example
+from clearhead.data.formats import Format, Skipped
+from clearhead.data.tasks import task_examples
 from clearhead.errors import DataError
-from clearhead.recipe import Data
+from clearhead.recipe import TASKS, Data
 
-LARGEST_SHARE, MOST_PAIRS = 0.05, 2000
+LARGEST_SHARE, MOST_EXAMPLES = 0.05, 2000
 """What is set aside for dev, and for test, if the recipe does not say."""
+E = TypeVar("E", bound=Example)
 
 
 @dataclass(frozen=True)
-class Corpus:
+class Corpus(Generic[E]):
     """The three parts, and what was left out on the way."""
 
     spec: Data
-    dev: list[Pair]
-    test: list[Pair]
+    format: Format[E]
+    dev: list[E]
+    test: list[E]
     skipped: Skipped
     train_size: int
     _shares: tuple[float, float]
 
-    def train(self) -> Iterator[Pair]:
-        """The training pairs, read from their file again each time."""
-        for pair in _all_pairs(self.spec, Skipped()):
-            if _part(pair.source, *self._shares) == "train":
-                yield pair
+    def train(self) -> Iterator[E]:
+        """The training examples, read from their file again each time."""
+        for example in _all_examples(self.spec, self.format, Skipped()):
+            if _part(example.key, *self._shares) == "train":
+                yield example
 
     def fingerprint(self) -> str:
         """Changes whenever a file behind the corpus changes."""
@@ -43,54 +47,54 @@ class Corpus:
         return digest.hexdigest()
 
 
-def read_corpus(spec: Data) -> Corpus:
-    """Read what ``[data]`` names: dev and test into memory, training pairs only to check and count them."""
+def read_corpus(spec: Data, format: Format[E]) -> Corpus[E]:
+    """Read what ``[data]`` names: dev and test into memory, training examples only to check and count them."""
     if spec.task == "none" and spec.train is None:
-        raise DataError("nothing to train on: name a file of pairs, a task, or data.train in the recipe")
+        raise DataError(f"nothing to train on: name a file of {format.name}, a task, or data.train in the recipe")
     skipped = Skipped()
-    total = sum(1 for _ in _all_pairs(spec, skipped))
+    total = sum(1 for _ in _all_examples(spec, format, skipped))
     if spec.bad_lines == "refuse":
         skipped.refuse()
     shares = _shares(spec, total)
-    parts: dict[str, list[Pair]] = {"dev": [], "test": []}
+    parts: dict[str, list[E]] = {"dev": [], "test": []}
     if any(shares):
-        for pair in _all_pairs(spec, Skipped()):
-            if (part := _part(pair.source, *shares)) != "train":
-                parts[part].append(pair)
+        for example in _all_examples(spec, format, Skipped()):
+            if (part := _part(example.key, *shares)) != "train":
+                parts[part].append(example)
     train_size = total - len(parts["dev"]) - len(parts["test"])
     for part, where in (("dev", spec.dev), ("test", spec.test)):
         if where is not None:
-            parts[part], left_out = read_pairs(where, spec.bad_lines)
-            for bad in left_out.first:
-                skipped.add(bad)
+            parts[part], left_out = format.read(where, spec.bad_lines)
+            skipped.add_all(left_out)
     if not train_size or not parts["dev"]:
-        raise DataError(f"{total} pairs are too few to set some aside for dev: give more, or a file for data.dev")
-    return Corpus(spec, parts["dev"], parts["test"], skipped, train_size, shares)
+        raise DataError(
+            f"{total} {format.name} are too few to set some aside for dev: give more, or a file for data.dev"
+        )
+    return Corpus(spec, format, parts["dev"], parts["test"], skipped, train_size, shares)
 
 
-def _all_pairs(spec: Data, skipped: Skipped) -> Iterator[Pair]:
+def _all_examples(spec: Data, format: Format[E], skipped: Skipped) -> Iterator[E]:
     if spec.task != "none":
-        yield from task_pairs(spec.task, stress=spec.stress)
+        examples: Any = task_examples(spec)
+        yield from examples
     elif spec.train is not None:
-        yield from good_pairs(spec.train, skipped)
+        yield from format.good(spec.train, skipped)
 
 
 def _shares(spec: Data, total: int) -> tuple[float, float]:
     """Which part of the training file goes to dev and to test."""
-    usual = min(LARGEST_SHARE, MOST_PAIRS / total) if total else 0.0
-    dev = 0.0 if spec.dev is not None else usual if spec.dev_share is None else spec.dev_share
+    usual = min(LARGEST_SHARE, MOST_EXAMPLES / total) if total else 0.0
+    usual_dev, usual_test = (spec.task != "none" and TASKS[spec.task].shares) or (usual, usual)
+    dev = 0.0 if spec.dev is not None else usual_dev if spec.dev_share is None else spec.dev_share
     # whoever brings a dev file and no test file keeps the test elsewhere
     brought = spec.test is not None or (spec.dev is not None and spec.test_share is None)
-    return dev, 0.0 if brought else usual if spec.test_share is None else spec.test_share
+    return dev, 0.0 if brought else usual_test if spec.test_share is None else spec.test_share
 
 
-def _part(source: str, dev: float, test: float) -> str:
-    """Decided by the source alone, so that its alternatives stay together and a pair stays where it is as data grow."""
+def _part(key: str, dev: float, test: float) -> str:
+    """Decided by the key alone: examples that share it stay together, and stay where they are as data grow."""
     if not dev and not test:
         return "train"
-    digest = hashlib.blake2b(source.encode("utf-8"), digest_size=8).digest()
+    digest = hashlib.blake2b(key.encode("utf-8"), digest_size=8).digest()
     place = int.from_bytes(digest, "big") / 2**64  # in [0, 1)
     return "dev" if place < dev else "test" if place < dev + test else "train"
-
-
-__all__ = ["Corpus", "Where", "read_corpus"]

@@ -1,6 +1,6 @@
 """Text to tokens and back, by the ``tokenizers`` library; learnt from training text only, kept as JSON.
 
-Four specials come first in every vocabulary: <pad> <s> </s> <unk>.
+Four specials come first in every vocabulary: <pad> <s> </s> <unk>. An encoder's has <mask> as a fifth.
 """
 
 import json
@@ -9,12 +9,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from clearhead.errors import DataError
 from clearhead.recipe import Data
+from clearhead.recipe import Tokenizer as TokenizerSpec
 
 SPECIALS = ["<pad>", "<s>", "</s>", "<unk>"]
+MASK = "<mask>"
+"""Stands for a token that is hidden, to be filled in."""
 PAD, BOS, EOS, UNK = range(4)
 Kind = Literal["characters", "symbols", "bpe", "unigram"]
 
@@ -26,13 +29,20 @@ class Codec:
         self._tokenizer = tokenizer
         # a special's name inside a text is text; the setting is not part of the JSON
         self._tokenizer.encode_special_tokens = True
+        names = {token.content: index for index, token in tokenizer.get_added_tokens_decoder().items()}
+        self.mask: int | None = names.get(MASK)
+        """The id of <mask>, if the vocabulary has one."""
 
     @classmethod
-    def learn(cls, kind: Kind, texts: Sequence[str], size: int | None = None) -> "Codec":
-        """Learn a vocabulary from training text."""
+    def learn(cls, kind: Kind, texts: Sequence[str], size: int | None = None, *, masked: bool = False) -> "Codec":
+        """Learn a vocabulary from training text, with <mask> in it or without."""
+        # words stand apart from a <mask> beside them by a space, which is no token of its own; characters do not
+        apart = kind != "characters"
+        mask = [AddedToken(MASK, lstrip=apart, rstrip=apart, special=True)] if masked else []
+        specials = [*(AddedToken(name, special=True) for name in SPECIALS), *mask]
         if kind in ("characters", "symbols"):
-            return cls(_closed(kind, texts))
-        return cls(_subwords(kind, texts, size or suitable_size(texts)))
+            return cls(_closed(kind, texts, specials))
+        return cls(_subwords(kind, texts, size or suitable_size(texts), specials))
 
     @classmethod
     def from_json(cls, text: str) -> "Codec":
@@ -49,7 +59,18 @@ class Codec:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text. The name of a special inside a text is text, if only an unknown one."""
         rows = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+        if self.mask is not None:
+            rows = [[UNK if index == self.mask else index for index in row] for row in rows]
         return [row if not row or min(row) >= UNK else [max(index, UNK) for index in row] for row in rows]
+
+    def encode_gaps(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text, in which <mask> stands for a hidden token; names of other specials are unknown."""
+        self._tokenizer.encode_special_tokens = False
+        try:
+            rows = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+        finally:
+            self._tokenizer.encode_special_tokens = True
+        return [[max(index, UNK) for index in row] for row in rows]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of ids; specials are left out."""
@@ -65,13 +86,13 @@ class Codec:
         return "symbols" if parts["pre_tokenizer"]["type"] == "WhitespaceSplit" else "characters"
 
 
-def _closed(kind: Kind, texts: Sequence[str]) -> Tokenizer:
+def _closed(kind: Kind, texts: Sequence[str], specials: Sequence[AddedToken]) -> Tokenizer:
     """Every character, or every symbol between spaces, that the training text has."""
     units: Counter[str] = Counter()
     for text in texts:
         units.update(text if kind == "characters" else text.split())
-    words = SPECIALS + [unit for unit, _ in sorted(units.items(), key=lambda item: (-item[1], item[0]))]
-    words = list(dict.fromkeys(words))
+    ordered = [unit for unit, _ in sorted(units.items(), key=lambda item: (-item[1], item[0]))]
+    words = list(dict.fromkeys([*(token.content for token in specials), *ordered]))
     tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
     if kind == "characters":
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
@@ -79,13 +100,13 @@ def _closed(kind: Kind, texts: Sequence[str]) -> Tokenizer:
     else:
         tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         # symbols come back with one space between them, which is what WordLevel does by itself
-    tokenizer.add_special_tokens(SPECIALS)
+    tokenizer.add_special_tokens(list(specials))
     return tokenizer
 
 
-def _subwords(kind: Kind, texts: Sequence[str], size: int) -> Tokenizer:
+def _subwords(kind: Kind, texts: Sequence[str], size: int, specials: Sequence[AddedToken]) -> Tokenizer:
     """Pieces of words: byte-level BPE, which knows every text, or unigram."""
-    common: dict[str, Any] = {"vocab_size": size, "special_tokens": SPECIALS, "show_progress": False}
+    common: dict[str, Any] = {"vocab_size": size, "special_tokens": list(specials), "show_progress": False}
     trainer: Any
     if kind == "bpe":
         tokenizer = Tokenizer(models.BPE())
@@ -143,6 +164,11 @@ def learn_codecs(source: Sequence[str], target: Sequence[str], spec: Data) -> tu
         both = Codec.learn(left, [*source, *target], spec.source.size or spec.target.size)
         return both, both
     return Codec.learn(left, source, spec.source.size), Codec.learn(right, target, spec.target.size)
+
+
+def learn_codec(texts: Sequence[str], spec: TokenizerSpec, *, masked: bool = False) -> Codec:
+    """The tokenizer of a family that has one side."""
+    return Codec.learn(suitable_kind(texts) if spec.kind == "auto" else spec.kind, texts, spec.size, masked=masked)
 
 
 def codecs_of(tokenizers: Mapping[str, str]) -> tuple[Codec, Codec]:

@@ -1,7 +1,8 @@
 """How good a model is: metrics of its answers, with intervals."""
 
-from clearhead.evaluation.evaluate import Scores, dev_scores, evaluate, group, usual_metric
-from clearhead.evaluation.metrics import Metric, edit_distance, line_errors, score, symbol_errors
+from clearhead.evaluation.judges import dev_scores, evaluate, group, judge_of
+from clearhead.evaluation.metrics import Metric, edit_distance, line_errors, macro_f1, score, symbol_errors
+from clearhead.evaluation.scores import Scores
 
 __all__ = [
     "Metric",
@@ -10,8 +11,9 @@ __all__ = [
     "edit_distance",
     "evaluate",
     "group",
+    "judge_of",
     "line_errors",
+    "macro_f1",
     "score",
     "symbol_errors",
-    "usual_metric",
 ]

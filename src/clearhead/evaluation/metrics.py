@@ -1,4 +1,4 @@
-"""How good answers are: share of wrong lines, edit distance, BLEU, chrF, TER; with confidence intervals.
+"""How good answers are: share of wrong lines, edit distance, BLEU, chrF, TER, F1; with confidence intervals.
 
 A source may have several references; an answer is compared with the one that suits it best.
 """
@@ -59,6 +59,14 @@ def symbol_errors(answers: Sequence[str], references: References, *, spaced: boo
     return np.array(rows, dtype=np.float64)
 
 
+def macro_f1(truth: NDArray[np.int64], guess: NDArray[np.int64]) -> float:
+    """The mean over classes of F1 = 2·right / (true + guessed), in percent; classes that nobody names do not count."""
+    size = int(max(truth.max(), guess.max())) + 1
+    named = np.bincount(truth, minlength=size) + np.bincount(guess, minlength=size)
+    right = np.bincount(truth[truth == guess], minlength=size)
+    return 100 * float((2 * right[named > 0] / named[named > 0]).mean())
+
+
 NAMES = ("line_error", "symbol_error", "bleu", "chrf", "ter")
 
 
@@ -75,18 +83,18 @@ def score(
     size = len(answers)
     if "line_error" in names:
         lines = line_errors(answers, references)
-        metrics["line_error"] = _with_interval(lambda rows: 100 * float(lines[rows].mean()), size, bootstrap)
+        metrics["line_error"] = with_interval(lambda rows: 100 * float(lines[rows].mean()), size, bootstrap)
     if "symbol_error" in names:
         errors = symbol_errors(answers, references, spaced=spaced)
 
         def rate(rows: NDArray[np.int64]) -> float:
             return 100 * float(errors[rows, 0].sum() / max(1.0, errors[rows, 1].sum()))
 
-        metrics["symbol_error"] = _with_interval(rate, size, bootstrap)
+        metrics["symbol_error"] = with_interval(rate, size, bootstrap)
     return metrics | _sacrebleu(answers, references, bootstrap, names)
 
 
-def _with_interval(value: Callable[[NDArray[np.int64]], float], size: int, samples: int) -> Metric:
+def with_interval(value: Callable[[NDArray[np.int64]], float], size: int, samples: int) -> Metric:
     """The value over all lines, and the middle 95 % of its values over bootstrap samples of the lines."""
     rng = np.random.default_rng(1)
     everything = value(np.arange(size))
@@ -121,6 +129,6 @@ def _sacrebleu(
         def value(rows: NDArray[np.int64], metric: Any = metric, lines: NDArray[np.float64] = lines) -> float:
             return float(metric._compute_score_from_stats(lines[rows].sum(0).tolist()).score)
 
-        interval = _with_interval(value, len(answers), bootstrap)
+        interval = with_interval(value, len(answers), bootstrap)
         metrics[name] = replace(interval, value=float(whole.score), signature=metric.get_signature().format())
     return metrics

@@ -1,4 +1,4 @@
-"""Encoders of texts or images: a vector for every token, one for the whole, or a class.
+"""Encoders of texts or images: a vector for every token, one for the whole, a class, or what hidden tokens are.
 
 Shapes: b batch, n tokens, d features, c classes.
 """
@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from clearhead.blocks import Dropout
+from clearhead.blocks import Dropout, Output
 from clearhead.models.assemble import make_patches
 from clearhead.models.base import Model
 from clearhead.recipe import Classifier as ClassifierSpec
@@ -27,6 +27,12 @@ class EncoderModel(Model):
         self.spec, self.encoder = spec, encoder
         width = spec.encoder.out_width
         self.pooler = nn.Linear(width, width) if spec.pooler else None
+        self.output: Output | None = None
+        """Fills in hidden tokens: the map back to tokens is the embedding itself."""
+        if spec.head == "tokens":
+            tokens = encoder.get_submodule("embedding.tokens")
+            assert isinstance(tokens, nn.Embedding)  # the recipe refuses a head over patches
+            self.output = Output(tokens.weight, bias=True)
 
     @classmethod
     def from_spec(cls, spec: EncoderSpec) -> "EncoderModel":

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from clearhead.positions.absolute import Layout, SinusoidalPosition
-from clearhead.positions.base import AbsolutePosition, RelativePosition
+from clearhead.positions.base import AbsolutePosition, RelativePosition, by_distance
 from clearhead.recipe import Relative2d, Sinusoidal2d
 
 
@@ -69,6 +69,28 @@ def grid_offset(
     return rows * (2 * farthest + 1) + clipped(queries % columns, keys % columns)
 
 
+def by_offset(values: Float[Tensor, "h dx dy"], rows: int, columns: int) -> Float[Tensor, "h n n"]:
+    """Spread values of all offsets over all pairs of cells of a grid of r × c, whose cells are numbered row by row.
+
+    Entry (x₁c + y₁, x₂c + y₂) is value (x₂ − x₁ + r − 1, y₂ − y₁ + c − 1): whole rows are copied, not single numbers.
+    """
+    lines = by_distance(values, columns).transpose(1, 2).contiguous()  # (h, c, 2r − 1, c), by y₁, Δx, y₂
+    seen = [lines[:, :, rows - 1 - x : 2 * rows - 1 - x].flatten(2) for x in range(rows)]  # (h, c, r·c) from row x
+    return torch.stack(seen, dim=1).flatten(1, 2)
+
+
+def rectangle(positions: Int[Tensor, "n"], columns: int) -> tuple[int, int] | None:
+    """Rows and columns of the part of a grid that these cells fill, row by row; None if they fill no rectangle."""
+    first, count = int(positions[0]), len(positions)
+    ends = (positions.diff() != 1).nonzero()
+    broad = min(int(ends[0]) + 1 if len(ends) else count, columns - first % columns)
+    if count % broad:
+        return None
+    cells = torch.arange(count, device=positions.device)
+    filled = first + cells // broad * columns + cells % broad
+    return (count // broad, broad) if torch.equal(filled, positions) else None
+
+
 class GridBias(RelativePosition):
     """A learned bias per head and distance (Δx, Δy): shifting the whole picture changes nothing (L2.11)."""
 
@@ -98,6 +120,18 @@ class GridBias(RelativePosition):
         return f"up to ±{self.farthest} rows and columns"
 
     def bias(self, queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]) -> Float[Tensor, "*b h n m"]:
-        """table[(Δx, Δy)] for every query and key."""
+        """table[(Δx, Δy)] for every query and key.
+
+        The cells of a rectangle have (2r − 1)(2c − 1) distances, not (rc)²: the table is read for those and spread.
+        """
+        shared = queries.dim() == 1 and torch.equal(queries, keys)
+        if shared and (shape := rectangle(queries, self.grid[1])) is not None:
+            rows, columns = (self._clipped(torch.arange(1 - size, size, device=keys.device)) for size in shape)
+            side = 2 * self.farthest + 1
+            table = self.table.weight.T.reshape(-1, side, side)  # (h, 2k + 1, 2k + 1)
+            return by_offset(table[:, rows[:, None], columns], *shape)
         bias: Tensor = self.table(grid_offset(queries, keys, columns=self.grid[1], farthest=self.farthest))
         return bias.movedim(-1, -3)  # (*b, h, n, m)
+
+    def _clipped(self, distance: Int[Tensor, "*s"]) -> Int[Tensor, "*s"]:
+        return distance.clamp(-self.farthest, self.farthest) + self.farthest

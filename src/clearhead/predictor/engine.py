@@ -2,11 +2,8 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 
-import torch
 from torch import nn
 
 from clearhead.blocks import Layer
@@ -25,7 +22,7 @@ from clearhead.decoding import (
 )
 from clearhead.errors import ClearheadError
 from clearhead.models import LanguageModel, Model, Seq2Seq
-from clearhead.predictor.forced import padded
+from clearhead.predictor.forced import evaluating, padded, spans
 from clearhead.recipe import Decoding
 
 AUTO_TOKENS = 2048
@@ -68,8 +65,8 @@ class Engine:
         order = sorted(range(len(lines)), key=lambda index: (len(lines[index]), lines[index]))
         found: list[list[Hypothesis]] = [[] for _ in lines]
         budget = AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
-        with self._evaluating():
-            for rows in _batches([len(lines[index]) for index in order], max(1, budget // spec.beam_size)):
+        with evaluating(self.model, spec.attention):
+            for rows in spans([len(lines[index]) for index in order], max(1, budget // spec.beam_size)):
                 batch = [order[row] for row in rows]
                 writing = self._writing(
                     [lines[index] for index in batch],
@@ -84,7 +81,7 @@ class Engine:
 
     def stream(self, line: list[int], spec: Decoding) -> Iterator[int]:
         """The tokens of one answer, as they are written; greedy, or sampled."""
-        with self._evaluating():
+        with evaluating(self.model, spec.attention):
             yield from self._writing([line], spec).tokens()
 
     def _writing(
@@ -98,9 +95,10 @@ class Engine:
     ) -> "_Writing":
         shortest = [max(spec.min_length, int(spec.min_ratio * len(line))) for line in lines]
         longest = [spec.max_length or int(spec.max_ratio * len(line)) + spec.max_extra for line in lines]
-        room = self._write_reach - (0 if isinstance(self.model, Seq2Seq) else max(map(len, lines)))
+        # a language model's answer stands behind its prompt
+        rooms = [self._write_reach - (0 if isinstance(self.model, Seq2Seq) else len(line)) for line in lines]
         rules = Rules(
-            longest=[max(1, min(length, room)) for length in longest],
+            longest=[max(1, min(length, room)) for length, room in zip(longest, rooms, strict=True)],
             shortest=shortest if any(shortest) else (),
             prefixes=prefixes,
             banned=sorted({*spec.banned, *self._banned}),
@@ -122,29 +120,19 @@ class Engine:
             return ModelStepper.reading(self.model, ids, present)
         return self._lean.reading(ids, present)
 
-    @contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        """No dropout, no gradients; afterwards the model is as it was."""
-        was_training = self.model.training
-        self.model.eval()
-        try:
-            with torch.inference_mode():
-                yield
-        finally:
-            self.model.train(was_training)
-
 
 def _reaches(model: Seq2Seq | LanguageModel) -> tuple[int, int]:
     """The most tokens that a model can read and write: positions, and some attentions, end somewhere."""
     across = [part.cross for part in model.decoder.modules() if isinstance(part, Layer) and part.cross is not None]
     looking_across = {part for cross in across for part in cross.modules()}
-    write = _reach(part for part in model.decoder.modules() if part not in looking_across)
+    write = reach(part for part in model.decoder.modules() if part not in looking_across)
     if not isinstance(model, Seq2Seq):
         return write, write
-    return _reach([*model.encoder.modules(), *looking_across]), write
+    return reach([*model.encoder.modules(), *looking_across]), write
 
 
-def _reach(parts: Iterable[nn.Module]) -> int:
+def reach(parts: Iterable[nn.Module]) -> int:
+    """The most tokens that all these parts can take."""
     ends = (getattr(part, "reach", None) for part in parts)
     return min((end for end in ends if isinstance(end, int)), default=sys.maxsize)
 
@@ -176,14 +164,3 @@ class _Writing:
     def tokens(self) -> Iterator[int]:
         """The tokens of the only line, as they are written."""
         return each_token(self.stepper, self.rules, first=self.first, eos=self.eos, pick=self.sampler)
-
-
-def _batches(lengths: Sequence[int], budget: int) -> Iterator[range]:
-    """Cut sorted lines into batches of at most ``budget`` padded tokens."""
-    cuts = [0]
-    for index, length in enumerate(lengths):
-        if length * (index - cuts[-1] + 1) > budget and index > cuts[-1]:
-            cuts.append(index)
-    for start, end in pairwise([*cuts, len(lengths)]):
-        if start < end:
-            yield range(start, end)

@@ -3,18 +3,24 @@
 Shapes: b lines, n source tokens, m target tokens, V tokens of the vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from clearhead.attention import choosing
 from clearhead.data import PAD
-from clearhead.models import Seq2Seq
+from clearhead.models import LanguageModel, Model, Seq2Seq
 
 LINES = 64
 """Lines of a pass."""
+TOKENS = 2048
+"""Padded tokens of a pass over texts."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +28,7 @@ class Forced:
     """One target, as the model sees it."""
 
     log_probabilities: list[float]
-    """log p(y_l | y_<l; x) of every token, the end among them."""
+    """log p(y_l | y_<l; x) of every token that counts, the end among them."""
     right: int
     """Tokens that are the most probable ones."""
 
@@ -55,6 +61,62 @@ def forced(model: Seq2Seq, sources: Sequence[list[int]], targets: Sequence[list[
             results[row] = Forced(values[:length], sum(hits[:length]))
     model.train(was_training)
     return results
+
+
+def forced_windows(model: LanguageModel, rows: Sequence[list[int]]) -> list[Forced]:
+    """The probability of every token of these rows but the first, given the ones before it."""
+    results = [Forced([], 0)] * len(rows)
+    with evaluating(model):
+        for batch in batches([len(row) for row in rows], TOKENS):
+            inputs, _ = padded([rows[index][:-1] for index in batch])
+            labels, _ = padded([rows[index][1:] for index in batch])
+            logits = model(inputs.to(device_of(model))).cpu()
+            log_p = logits.log_softmax(-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1).double().tolist()
+            right = (logits.argmax(-1) == labels).tolist()
+            for index, values, hits in zip(batch, log_p, right, strict=True):
+                length = len(rows[index]) - 1
+                results[index] = Forced(values[:length], sum(hits[:length]))
+    return results
+
+
+def joined(parts: Sequence[Forced]) -> Forced:
+    """A line from its windows."""
+    return Forced([value for part in parts for value in part.log_probabilities], sum(part.right for part in parts))
+
+
+@contextmanager
+def evaluating(model: Model, attention: Literal["trained", "soft", "hard"] = "trained") -> Iterator[None]:
+    """No dropout, no gradients, attention that chooses as asked for; afterwards the model is as it was."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode(), nullcontext() if attention == "trained" else choosing(model, attention):
+            yield
+    finally:
+        model.train(was_training)
+
+
+def device_of(model: Model) -> torch.device:
+    """Where a model is."""
+    return next(model.parameters()).device
+
+
+def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """The numbers of all lines, those of a length together, in batches of at most ``budget`` padded tokens."""
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    for rows in spans([lengths[index] for index in order], budget):
+        yield [order[row] for row in rows]
+
+
+def spans(lengths: Sequence[int], budget: int) -> Iterator[range]:
+    """Cut sorted lines into batches of at most ``budget`` padded tokens."""
+    cuts = [0]
+    for index, length in enumerate(lengths):
+        if length * (index - cuts[-1] + 1) > budget and index > cuts[-1]:
+            cuts.append(index)
+    for start, end in pairwise([*cuts, len(lengths)]):
+        if start < end:
+            yield range(start, end)
 
 
 def padded(rows: Sequence[list[int]]) -> tuple[Int[Tensor, "b n"], Tensor | None]:

@@ -4,7 +4,7 @@
 """
 
 from clearhead.recipe.attention import AttentionSpec, Disentangled, Linformer, MultiHead, Place
-from clearhead.recipe.data import Data, Tokenizer
+from clearhead.recipe.data import TASKS, Data, Tokenizer
 from clearhead.recipe.feedforward import FeedForwardSpec, Gated, Outer, Single, Standard
 from clearhead.recipe.grid import Axial, Grid, Patches, Relative2d, Sinusoidal2d, Window
 from clearhead.recipe.model import (
@@ -41,10 +41,13 @@ from clearhead.recipe.recurrent import (
 )
 from clearhead.recipe.registry import Kind, Kinded, Spec, cost_of, kinds, module_of, register, slots
 from clearhead.recipe.sources import preset_names, preset_text
-from clearhead.recipe.training import Decoding, Optimizer, Schedule, Training
+from clearhead.recipe.training import METRICS, RISING, Decoding, Masking, Optimizer, Schedule, Training
 from clearhead.recipe.writing import recipe_table, recipe_toml
 
 __all__ = [
+    "METRICS",
+    "RISING",
+    "TASKS",
     "Alibi",
     "AlignmentSpec",
     "AttentionSpec",
@@ -71,6 +74,7 @@ __all__ = [
     "Learned",
     "Linformer",
     "Luong",
+    "Masking",
     "ModelSpec",
     "MultiHead",
     "NoAlignment",

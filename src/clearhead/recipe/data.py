@@ -1,7 +1,7 @@
-"""What a recipe's ``[data]`` can say: where pairs come from, and how text becomes tokens."""
+"""What a recipe's ``[data]`` can say: where examples come from, and how text becomes tokens."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -9,6 +9,32 @@ from clearhead.recipe.registry import Spec
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 File = str | Annotated[list[str], Field(min_length=2, max_length=2)]
+
+
+class Task(NamedTuple):
+    """A built-in task."""
+
+    learns: str
+    """What it has to learn from."""
+    model: tuple[str, ...] = ()
+    """What a model for it is like, unless a recipe says so."""
+    shares: tuple[float, float] | None = None
+    """What goes to dev and to test, unless the recipe says so."""
+
+
+TASKS = {
+    "g2p-en": Task("pairs"),
+    "digits": Task(
+        "pictures",
+        (
+            "model.family=classifier",
+            "model.patches={height=8, width=8, channels=1, size=2}",
+            "model.attention.kind=grid",
+            "model.position={kind='learned', size=64}",
+        ),
+        (0.1, 0.2),
+    ),
+}
 
 
 class Tokenizer(Spec):
@@ -21,32 +47,41 @@ class Tokenizer(Spec):
 
 
 class Data(Spec):
-    """Pairs to learn from."""
+    """What to learn from: pairs, lines of text (lm, encoder), or labelled texts (classifier)."""
 
-    task: Literal["none", "g2p-en"] = "none"
-    """A built-in task instead of files: g2p-en is English spelling → pronunciation."""
+    task: Literal["none", "g2p-en", "digits"] = "none"
+    """A built-in task instead of files: g2p-en is English spelling → pronunciation, digits are 8 × 8 pictures."""
     stress: bool = False
     """For g2p-en: keep the stress marks of vowels."""
     train: File | None = None
-    """A file of pairs (.tsv or .jsonl, also .gz), or two parallel files [source, target]."""
+    """A file (.tsv, .txt or .jsonl, also .gz) of pairs `source<TAB>target`, of lines of text (lm, encoder) or of
+    `label<TAB>text` (classifier; with patches the text is an image, as numbers between spaces); pairs may also be two
+    parallel files [source, target]."""
     dev: File | None = None
-    """The same, to choose the best model by; without it a part of the training pairs."""
+    """The same, to choose the best model by; without it a part of the training data."""
     test: File | None = None
-    """The same, to be looked at only at the end; without it a part of the training pairs."""
+    """The same, to be looked at only at the end; without it a part of the training data."""
     dev_share: Share | None = None
-    """Part of the sources that goes to dev if there is no file; without it 5 %, at most about 2,000 sources."""
+    """Part of the sources, or texts, that goes to dev if there is no file; without it 5 %, at most about 2,000."""
     test_share: Share | None = None
     """The same for test."""
     bad_lines: Literal["refuse", "skip"] = "refuse"
-    """Lines with an empty side or a wrong number of columns: stop and name them, or count and leave them out."""
+    """Lines with an empty side, a wrong number of columns, or in dev and test a label that training does not know:
+    stop and name them, or count and leave them out."""
     max_length: Annotated[int, Field(ge=1)] = 256
-    """Pairs with more tokens than this on a side are counted and left out of training."""
+    """The most tokens of a line. Longer pairs are counted and left out of training; longer lines are cut into pieces
+    for lm and encoder, and a classifier is trained on their beginning."""
     source: Tokenizer = Tokenizer()
-    """How source text becomes tokens."""
+    """How source text becomes tokens; models that have one side take this table or the next, whichever is given."""
     target: Tokenizer = Tokenizer()
     """How target text becomes tokens."""
     shared: bool | None = None
     """One vocabulary for both sides; without it: yes for subwords if the alphabets overlap."""
+
+    @property
+    def text(self) -> Tokenizer:
+        """How the text of a family with one side becomes tokens."""
+        return self.source if self.source != Tokenizer() else self.target
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for what cannot work together."""

@@ -17,13 +17,13 @@ from pydantic import (
 )
 
 from clearhead.recipe.attention import AttentionSpec, Count, MultiHead, Place
-from clearhead.recipe.data import Data
+from clearhead.recipe.data import TASKS, Data
 from clearhead.recipe.feedforward import FeedForwardSpec, Standard
 from clearhead.recipe.grid import Patches
 from clearhead.recipe.norm import LayerNorm, NormSpec
 from clearhead.recipe.position import Learned, PositionSpec, Sinusoidal
 from clearhead.recipe.registry import Kinded, Spec, register
-from clearhead.recipe.training import Decoding, Training
+from clearhead.recipe.training import METRICS, Decoding, Training
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Size = Annotated[int, Field(ge=1, le=100_000_000)]
@@ -232,7 +232,9 @@ class Vocabulary(Spec):
     unk: TokenId = 3
     """Stands for what the tokenizer does not know."""
     start: TokenId = None
-    """The decoder's first input; without it `bos` (Marian: pad, BART: eos)."""
+    """The decoder's first input; without it `bos` (Marian: pad, BART: eos). A lm reads it before a prompt, if given."""
+    mask: TokenId = None
+    """Stands for a hidden token that an encoder fills in."""
 
     @property
     def first(self) -> int | None:
@@ -242,7 +244,7 @@ class Vocabulary(Spec):
     def refusals(self, sides: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         """Special ids must lie inside every vocabulary that the family uses."""
         size = min(getattr(self, side) for side in sides)
-        for name in ("pad", "bos", "eos", "unk", "start"):
+        for name in ("pad", "bos", "eos", "unk", "start", "mask"):
             if (value := getattr(self, name)) is not None and value >= size:
                 yield f"vocabulary.{name}", f"id {value} is outside the vocabulary of {size} tokens"
 
@@ -268,6 +270,11 @@ class ModelSpec(Kinded):
     """From ids to vectors and back."""
     init: Init = Init()
     """How weights start."""
+
+    @property
+    def learns(self) -> str:
+        """What the family learns from: pairs, texts, gaps in texts, labels of texts, pictures with labels."""
+        return "pairs"
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for what cannot work together; settings are relative to ``[model]``."""
@@ -352,6 +359,11 @@ class LanguageModel(ModelSpec):
     decoder: SerializeAsAny[DecoderSpec] = TransformerDecoder()
     """Continues the sequence."""
 
+    @property
+    def learns(self) -> str:
+        """The next token of texts."""
+        return "texts"
+
     def refusals(self) -> Iterator[tuple[str, str]]:
         """One causal stack, and tying that needs no source."""
         yield from super().refusals()
@@ -377,8 +389,15 @@ class Encoder(ModelSpec):
     """Reads the sequence."""
     pooler: bool = False
     """tanh(W x₀ + b) of the first token (BERT)."""
+    head: Literal["none", "tokens"] = "none"
+    """`tokens`: logits xEᵀ + b over the vocabulary, E the token embedding: fills in hidden tokens; training sets it."""
     patches: Patches | None = None
     """Read images instead of token ids; without this table, text."""
+
+    @property
+    def learns(self) -> str:
+        """Hidden tokens of texts; nobody hides patches of images yet."""
+        return "gaps" if self.patches is None else "images"
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """One stack that sees everything, and no output matrix to tie."""
@@ -386,15 +405,22 @@ class Encoder(ModelSpec):
         yield from _stack_refusals("encoder", self.encoder, self.embedding, self.patches)
         if self.patches is not None:
             yield from self._patch_refusals(self.patches)
+        if self.head == "tokens" and self.encoder.out_width != self.encoder.width:
+            yield (
+                "head",
+                f"the vectors ({self.encoder.out_width}) must be as wide as the token embedding ({self.encoder.width})",
+            )
         for setting, allowed in (("tie", ("auto", "none")), ("output_bias", (False,)), ("output_scale", ("none",))):
             if getattr(self.embedding, setting) not in allowed:
-                yield f"embedding.{setting}", "an encoder predicts no tokens: there is no output matrix"
+                yield f"embedding.{setting}", "an encoder has no output matrix of its own: model.head makes one"
 
     def _patch_refusals(self, patches: Patches) -> Iterator[tuple[str, str]]:
         for setting, reason in patches.refusals():
             yield f"patches.{setting}", reason
         if self.embedding.segments:
             yield "embedding.segments", "patches belong to no segment"
+        if self.head != "none":
+            yield "head", "an image has no tokens to fill in"
         if self.pooler and not patches.class_token:
             yield "pooler", "the first patch is only a corner of the image: give patches.class_token"
 
@@ -404,15 +430,26 @@ class Classifier(Encoder):
 
     family: Literal["classifier"] = "classifier"  # type: ignore[assignment]
     classes: Annotated[int, Field(ge=2)] = 2
-    """Number of classes."""
+    """Number of classes; training sets it."""
+    labels: list[str] = Field(default=[])
+    """What the classes are called, in order; without it training takes the labels of the training data, sorted."""
     pooling: Literal["first", "mean"] = "mean"
     """What the head sees: the first token, or the mean of all tokens that are there."""
     head_dropout: Rate = 0.0
     """How often features are dropped before the head."""
 
+    @property
+    def learns(self) -> str:
+        """The classes of texts, or of pictures."""
+        return "labels" if self.patches is None else "pictures"
+
     def refusals(self) -> Iterator[tuple[str, str]]:
-        """What an encoder refuses, and a pooler that nobody would look at."""
+        """What an encoder refuses, names that do not fit, and a pooler that nobody would look at."""
         yield from super().refusals()
+        if self.labels and len(set(self.labels)) != self.classes:
+            yield "labels", f"{len(set(self.labels))} different names for {self.classes} classes"
+        if self.head != "none":
+            yield "head", "a classifier has a head of its own, and fills in no tokens"
         if self.pooler and self.pooling != "first":
             yield "pooler", "the pooler sums up the first token: it needs pooling = first"
         if self.pooling == "mean" and isinstance(self.encoder, Stack) and self.encoder.ends_centred:
@@ -462,3 +499,11 @@ class Recipe(Spec):
         for name in ("data", "model", "training", "decoding"):
             for setting, reason in getattr(self, name).refusals():
                 yield f"{name}.{setting}", reason
+        learns, family = self.model.learns, self.model.family
+        if self.training.metric not in ("auto", *METRICS.get(learns, ())):
+            yield "training.metric", f"a model of family {family} is judged by {', '.join(METRICS.get(learns, ()))}"
+        if self.data.task != "none" and (has := TASKS[self.data.task].learns) != learns:
+            yield "data.task", f"has {has}, and this model, of family {family}, learns from {learns}"
+        for name in ("train", "dev", "test"):
+            if learns != "pairs" and isinstance(getattr(self.data, name), list):
+                yield f"data.{name}", f"a model of family {family} learns from one file, not from two parallel ones"

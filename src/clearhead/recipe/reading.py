@@ -398,7 +398,13 @@ def describe_field(spec: type[Spec], field: str) -> str:
     return " or ".join(dict.fromkeys(_describe(schema)))
 
 
-_TYPES = {"integer": "a whole number", "number": "a number", "boolean": "true or false", "string": "a text"}
+_TYPES = {
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "string": "a text",
+    "array": "a list",
+}
 _BOUNDS = {
     "minimum": "≥ {}",
     "ge": "≥ {}",

@@ -9,6 +9,13 @@ from clearhead.recipe.registry import Spec
 
 Positive = Annotated[float, Field(gt=0)]
 Steps = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+Metric = (
+    Literal["auto", "line_error", "symbol_error", "bleu", "chrf", "loss"]
+    | Literal["perplexity", "token_accuracy", "accuracy", "macro_f1"]
+)
 
 
 class Optimizer(Spec):
@@ -39,6 +46,29 @@ class Schedule(Spec):
     """Steps of rising rate: a number of steps, or below 1 a share of all steps."""
 
 
+class Masking(Spec):
+    """For encoders: which tokens are hidden while training, and what stands in their place (BERT)."""
+
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    """Part of a line's tokens that is to be filled in, at least one."""
+    masked: Share = 0.8
+    """Of these: replaced by <mask> …"""
+    random: Share = 0.1
+    """… replaced by another token, drawn evenly; what remains stays as it is."""
+
+
+METRICS = {
+    "pairs": ("line_error", "symbol_error", "bleu", "chrf", "loss"),
+    "texts": ("perplexity", "token_accuracy", "loss"),
+    "gaps": ("perplexity", "token_accuracy", "loss"),
+    "labels": ("accuracy", "macro_f1", "loss"),
+    "pictures": ("accuracy", "macro_f1", "loss"),
+}
+"""What the best model can be chosen by, for what it learns from; the first one is the usual one."""
+RISING = ("bleu", "chrf", "token_accuracy", "accuracy", "macro_f1")
+"""Metrics of which more is better."""
+
+
 class Training(Spec):
     """How a model is trained."""
 
@@ -47,7 +77,7 @@ class Training(Spec):
     steps: Steps | None = None
     """Budget: optimizer steps."""
     epochs: Steps | None = None
-    """Budget: passes over the training pairs."""
+    """Budget: passes over the training data."""
     minutes: Positive | None = None
     """Budget: minutes, turned into steps by a short calibration before training starts; without any budget: 10."""
     batch_tokens: Annotated[int, Field(ge=16)] = 512
@@ -55,13 +85,15 @@ class Training(Spec):
     accumulate: Steps = 1
     """Batches whose gradients make one step."""
     window: Annotated[int, Field(ge=1)] = 50_000
-    """Pairs that are shuffled and sorted by length together."""
+    """Examples that are shuffled and sorted by length together."""
     optimizer: Optimizer = Optimizer()
     """How gradients become steps."""
     schedule: Schedule = Schedule()
     """How the learning rate changes."""
-    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    """Share of the probability that is spread over all tokens."""
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Share of the probability that is spread over all tokens, or classes; without it 0.1, and 0 for lm and encoder."""
+    masking: Masking = Masking()
+    """For encoders: which tokens are hidden."""
     clip: Positive = 1.0
     """The largest norm that a gradient may have."""
     average: Annotated[float, Field(ge=0, lt=1)] = 0.999
@@ -70,8 +102,9 @@ class Training(Spec):
     """Steps between looks at dev; without it one a minute for a budget in minutes, else at most twenty in a run."""
     patience: Steps | None = None
     """Stop after this many looks at dev without a better score."""
-    metric: Literal["auto", "line_error", "symbol_error", "bleu", "chrf", "loss"] = "auto"
-    """What the best model is chosen by; auto: line_error for symbols and characters, else bleu."""
+    metric: Metric = "auto"
+    """What the best model is chosen by; auto: line_error for pairs of symbols or characters, bleu for other pairs,
+    perplexity for lm and encoder, accuracy for a classifier."""
     save_every: Steps | None = None
     """Steps between checkpoints; without it as often as dev is looked at."""
     threads: Steps | None = None
@@ -82,6 +115,8 @@ class Training(Spec):
         budgets = [name for name in ("steps", "epochs", "minutes") if getattr(self, name) is not None]
         if len(budgets) > 1:
             yield budgets[1], f"one budget is enough, and {budgets[0]} is given too"
+        if self.masking.masked + self.masking.random > 1:
+            yield "masking.random", f"together with masking.masked ({self.masking.masked}) more than all hidden tokens"
 
 
 class Decoding(Spec):
@@ -113,6 +148,8 @@ class Decoding(Spec):
     """For sampling: with the number of a line it decides what is drawn, whatever else is in the batch."""
     banned: list[Annotated[int, Field(ge=0)]] = Field(default=[])
     """Ids of tokens that are never written."""
+    attention: Literal["trained", "soft", "hard"] = "trained"
+    """How attention chooses while answering: as it was trained, or softly, or only the best key (L0.3)."""
     max_source: Steps = 1024
     """Source tokens that are read; a longer line is cut there, and a warning says so."""
     batch_tokens: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"

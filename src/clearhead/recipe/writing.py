@@ -27,8 +27,9 @@ def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     if leaves and path:
         yield f"\n[{'.'.join(path)}]"
     for name, value in leaves.items():
-        # TOML's strings, numbers and booleans are JSON's
-        yield f"{name} = {json.dumps(value, ensure_ascii=False)}"
+        # TOML's strings, numbers and booleans are JSON's, but for one character
+        text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        yield f"{name} = {text}"
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _lines(value, (*path, name))

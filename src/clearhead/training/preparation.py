@@ -4,32 +4,17 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from clearhead.data import (
-    BOS,
-    EOS,
-    PAD,
-    UNK,
-    Codec,
-    Corpus,
-    EncodedPairs,
-    learn_codecs,
-    make_batch,
-    plan_epoch,
-    read_corpus,
-    read_encoded,
-    write_encoded,
-)
-from clearhead.errors import ClearheadError, DataError
-from clearhead.models import Seq2Seq, build, write_whole
+from clearhead.data import Corpus, Encoded, codecs_of, format_of, plan_epoch, read_corpus
+from clearhead.errors import DataError
+from clearhead.models import build, write_whole
 from clearhead.recipe import Recipe, read_recipe, recipe_from, recipe_table, recipe_toml
+from clearhead.training.objectives import Codecs, Objective, objective_of
 from clearhead.training.optimizer import make_optimizers
-from clearhead.training.trainer import batch_loss
 
-SAMPLE = 1_000_000
-"""Training pairs that tokenizers are learnt from, at most."""
 DEFAULT_MINUTES = 10.0
 FOR_LOOKING = 0.12
 """Part of a budget in minutes that is kept for looks at dev and checkpoints."""
@@ -44,73 +29,78 @@ class Prepared:
     folder: Path
     recipe: Recipe
     """Resolved: vocabulary sizes and the number of steps are in it."""
-    corpus: Corpus
-    source: Codec
-    target: Codec
-    pairs: EncodedPairs
+    corpus: Corpus[Any]
+    codecs: Codecs
+    """The tokenizers of source and target."""
+    examples: Encoded
+    """The training examples."""
+    objective: Objective[Any, Any, Any]
 
     @property
     def tokenizers(self) -> dict[str, str]:
         """The tokenizers as the model file keeps them."""
-        if self.source is self.target:
-            return {"shared": self.source.to_json()}
-        return {"source": self.source.to_json(), "target": self.target.to_json()}
+        return _tokenizers(self.codecs)
 
 
 def prepare(recipe: Recipe, folder: Path) -> Prepared:
     """Read, check and encode the data, learn tokenizers, fix the number of steps; ``recipe.toml`` is written last."""
-    corpus = read_corpus(recipe.data)
-    folder.mkdir(parents=True, exist_ok=True)
-    stride = max(1, corpus.train_size // SAMPLE)
-    sample = [pair for index, pair in enumerate(corpus.train()) if index % stride == 0]
-    source, target = learn_codecs([pair.source for pair in sample], [pair.target for pair in sample], recipe.data)
-    del sample
+    corpus = read_corpus(recipe.data, format_of(recipe.model))
+    codecs, recipe = objective_of(recipe).learn(corpus)
+    objective = objective_of(recipe)
+    corpus = objective.admitted(corpus)
     data = folder / "data"
-    write_encoded(corpus.train(), source, target, data, "train", max_length=recipe.data.max_length)
-    pairs = read_encoded(data, "train")
-    if not len(pairs):
+    data.mkdir(parents=True, exist_ok=True)
+    objective.write(corpus, codecs, data)
+    examples = objective.open(data)
+    if not len(examples):
         raise DataError(f"every training pair is longer than data.max_length ({recipe.data.max_length} tokens)")
-    tokenizers = {"source": source.to_json(), "target": target.to_json(), "shared": source is target}
-    tokenizers["fingerprint"] = corpus.fingerprint()
-    write_whole(data / "tokenizers.json", json.dumps(tokenizers, ensure_ascii=False).encode())
-    recipe = _with_dropout(_with_budget(_with_vocabulary(recipe, source, target), pairs), pairs)
+    kept = {"tokenizers": _tokenizers(codecs), "fingerprint": corpus.fingerprint()}
+    write_whole(data / "tokenizers.json", json.dumps(kept, ensure_ascii=False).encode())
+    recipe = _with_dropout(_with_budget(_with_smoothing(recipe, objective), examples), examples)
     write_whole(folder / "recipe.toml", recipe_toml(recipe).encode())
-    return Prepared(folder, recipe, corpus, source, target, pairs)
+    return Prepared(folder, recipe, corpus, codecs, examples, objective_of(recipe))
 
 
 def reopen(folder: Path) -> Prepared:
     """What ``prepare`` left in a run folder; data that have changed since are refused."""
     recipe = read_recipe(folder / "recipe.toml")
+    objective = objective_of(recipe)
     kept = json.loads((folder / "data" / "tokenizers.json").read_text(encoding="utf-8"))
-    corpus = read_corpus(recipe.data)
+    corpus = read_corpus(recipe.data, format_of(recipe.model))
     if corpus.fingerprint() != kept["fingerprint"]:
         raise DataError(f"the data have changed since {folder} was started: start a new run, or restore the files")
-    source = Codec.from_json(kept["source"])
-    target = source if kept["shared"] else Codec.from_json(kept["target"])
-    return Prepared(folder, recipe, corpus, source, target, read_encoded(folder / "data", "train"))
+    codecs: Codecs = codecs_of(kept["tokenizers"]) if kept["tokenizers"] else ()
+    return Prepared(folder, recipe, objective.admitted(corpus), codecs, objective.open(folder / "data"), objective)
 
 
-def _with_vocabulary(recipe: Recipe, source: Codec, target: Codec) -> Recipe:
+def _tokenizers(codecs: Codecs) -> dict[str, str]:
+    if not codecs:
+        return {}
+    source, target = codecs
+    if source is target:
+        return {"shared": source.to_json()}
+    return {"source": source.to_json(), "target": target.to_json()}
+
+
+def _with_smoothing(recipe: Recipe, objective: Objective[Any, Any, Any]) -> Recipe:
+    """Resolve what the family decides."""
     table = recipe_table(recipe)
-    specials = {"pad": PAD, "bos": BOS, "eos": EOS, "unk": UNK}
-    table["model"]["vocabulary"] = {"source": len(source), "target": len(target)} | specials
-    if table["model"]["embedding"]["tie"] == "auto":
-        table["model"]["embedding"]["tie"] = "all" if source is target else "output"
+    table["training"]["label_smoothing"] = objective.smoothing
     return recipe_from(table)
 
 
-def _with_budget(recipe: Recipe, pairs: EncodedPairs) -> Recipe:
+def _with_budget(recipe: Recipe, examples: Encoded) -> Recipe:
     """Turn epochs or minutes into steps, the only clock of training."""
     spec = recipe.training
     look_every = spec.evaluate_every
     if spec.steps is not None:
         return recipe
     if spec.epochs is not None:
-        plan = plan_epoch(pairs, seed=spec.seed, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window)
+        plan = plan_epoch(examples, seed=spec.seed, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window)
         steps = max(1, spec.epochs * len(plan) // spec.accumulate)
     else:
         minutes = spec.minutes or DEFAULT_MINUTES
-        steps = max(1, int(60 * minutes * (1 - FOR_LOOKING) / seconds_per_step(recipe, pairs)))
+        steps = max(1, int(60 * minutes * (1 - FOR_LOOKING) / seconds_per_step(recipe, examples)))
         looks = max(FEWEST_LOOKS, min(MOST_LOOKS, round(minutes)))
         look_every = spec.evaluate_every or max(1, steps // looks)
     table = recipe_table(recipe)
@@ -119,11 +109,11 @@ def _with_budget(recipe: Recipe, pairs: EncodedPairs) -> Recipe:
     return recipe_from(table)
 
 
-def _with_dropout(recipe: Recipe, pairs: EncodedPairs) -> Recipe:
+def _with_dropout(recipe: Recipe, examples: Encoded) -> Recipe:
     """Resolve ``auto``: the more often the data are seen, the more is dropped."""
     spec = recipe.training
     assert spec.steps is not None
-    tokens = float(max(pairs.source.lengths.sum(), pairs.target.lengths.sum())) + len(pairs)
+    tokens = float(max(sizes.sum() for sizes in examples.sizes))
     passes = spec.steps * spec.accumulate * spec.batch_tokens / tokens
     rate = round(min(0.3, max(0.05, passes / 100)), 3)
     table = recipe_table(recipe)
@@ -133,21 +123,19 @@ def _with_dropout(recipe: Recipe, pairs: EncodedPairs) -> Recipe:
     return recipe_from(table)
 
 
-def seconds_per_step(recipe: Recipe, pairs: EncodedPairs, *, at_least: float = 6.0) -> float:
+def seconds_per_step(recipe: Recipe, examples: Encoded, *, at_least: float = 6.0) -> float:
     """A short calibration on a throw-away model: real steps over real batches, the first few not counted."""
-    spec = recipe.training
+    spec, objective = recipe.training, objective_of(recipe)
     model = build(recipe, seed=0)
-    if not isinstance(model, Seq2Seq):
-        raise ClearheadError("only seq2seq models can be trained yet")
     optimizers = make_optimizers(model, spec.optimizer)
-    plan = plan_epoch(pairs, seed=spec.seed, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window)
+    plan = plan_epoch(examples, seed=spec.seed, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window)
     times: list[float] = []
     state = torch.random.get_rng_state()
     while sum(times) < at_least and len(times) < 200:
         start = time.perf_counter()
         for _ in range(spec.accumulate):
-            batch = make_batch(pairs, plan[len(times) % len(plan)])
-            (batch_loss(model, batch, spec.label_smoothing) / batch.tokens).backward()  # type: ignore[no-untyped-call]
+            batch = objective.batch(examples, plan[len(times) % len(plan)], 0)
+            (objective.loss(model, batch) / batch.tokens).backward()
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)

@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clearhead.data import PAD, Batch, EncodedPairs, make_batch, padding_share, plan_epoch
+from clearhead.data import Encoded, padding_share, plan_epoch
 from clearhead.errors import Diverged, Interrupted
-from clearhead.models import Seq2Seq, stored_tensors
-from clearhead.recipe import Training
+from clearhead.models import Model, stored_tensors
+from clearhead.recipe import RISING, Training
 from clearhead.training.checkpoint import (
     Checkpoint,
     load_checkpoint,
@@ -27,12 +27,12 @@ from clearhead.training.checkpoint import (
     restore_optimizers,
     save_checkpoint,
 )
-from clearhead.training.loss import token_loss
+from clearhead.training.objectives import Objective
 from clearhead.training.optimizer import make_optimizers
 from clearhead.training.report import Report
 from clearhead.training.schedule import rate_at
 
-Evaluate = Callable[[Seq2Seq], dict[str, float]]
+Evaluate = Callable[[Model], dict[str, float]]
 LOG_EVERY = 20
 EXPLODED = 3.0
 """A loss this many times the lowest one so far, with 1 added to it, will not come back."""
@@ -64,22 +64,24 @@ class Progress:
 
 
 class Trainer:
-    """Trains one model on encoded pairs."""
+    """Trains one model on encoded examples, by the objective of its family."""
 
     def __init__(
         self,
-        model: Seq2Seq,
-        pairs: EncodedPairs,
+        model: Model,
+        examples: Encoded,
+        objective: Objective[Any, Any, Any],
         spec: Training,
         *,
         steps: int,
         folder: Path,
         evaluate: Evaluate,
         metric: str,
-        save_best: Callable[[Seq2Seq], None],
+        save_best: Callable[[Model], None],
         report: Report,
     ) -> None:
-        self.model, self.pairs, self.spec, self.steps = model, pairs, spec, steps
+        self.model, self.examples, self.objective = model, examples, objective
+        self.spec, self.steps = spec, steps
         self.folder, self.evaluate, self.metric = folder, evaluate, metric
         self.save_best, self.report = save_best, report
         self.average = copy.deepcopy(model).requires_grad_(requires_grad=False) if spec.average else model
@@ -117,8 +119,8 @@ class Trainer:
         tokens = sum(batch.tokens for batch in batches)
         loss_sum = 0.0
         for batch in batches:
-            loss = batch_loss(self.model, batch, self.spec.label_smoothing)
-            (loss / tokens).backward()  # type: ignore[no-untyped-call]
+            loss = self.objective.loss(self.model, batch)
+            (loss / tokens).backward()
             loss_sum += float(loss.detach())
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.spec.clip))
         self._check(loss_sum / tokens, norm)
@@ -134,21 +136,21 @@ class Trainer:
         self.progress.loss_sum += loss_sum
         self.progress.token_sum += tokens
 
-    def _next_batch(self) -> Batch:
+    def _next_batch(self) -> Any:
         """The batch that follows from (seed, epoch, index)."""
         if self.progress.index >= len(self._epoch_plan()):
             self.progress.epoch += 1
             self.progress.index = 0
         rows = self._epoch_plan()[self.progress.index]
         self.progress.index += 1
-        return make_batch(self.pairs, rows)
+        return self.objective.batch(self.examples, rows, self.progress.epoch)
 
     def _epoch_plan(self) -> list[NDArray[np.int64]]:
         epoch = self.progress.epoch
         if self._plan[0] != epoch:
             spec = self.spec
             plan = plan_epoch(
-                self.pairs, seed=spec.seed, epoch=epoch, batch_tokens=spec.batch_tokens, window=spec.window
+                self.examples, seed=spec.seed, epoch=epoch, batch_tokens=spec.batch_tokens, window=spec.window
             )
             self._plan = (epoch, plan)
         return self._plan[1]
@@ -191,7 +193,7 @@ class Trainer:
         progress = self.progress
         scores = self.evaluate(self.average)
         value = scores[self.metric]
-        sign = 1 if self.metric in ("bleu", "chrf") else -1
+        sign = 1 if self.metric in RISING else -1
         better = progress.best is None or sign * value > sign * progress.best
         if better:
             progress.best, progress.best_step, progress.waited = value, progress.step, 0
@@ -234,11 +236,11 @@ class Trainer:
 
     def padding(self) -> float:
         """Which part of the first epoch's tokens is padding."""
-        return padding_share(self.pairs, self._epoch_plan())
+        return padding_share(self.examples, self._epoch_plan())
 
     def activation_bytes(self) -> int:
         """Bytes that a forward pass keeps for the backward pass, measured on one batch; nothing else changes."""
-        batch = make_batch(self.pairs, self._epoch_plan()[0])
+        batch = self.objective.batch(self.examples, self._epoch_plan()[0], self.progress.epoch)
         state = torch.random.get_rng_state()
         kept: dict[int, int] = {}
         parameters = {parameter.data_ptr() for parameter in self.model.parameters()}
@@ -251,17 +253,10 @@ class Trainer:
 
         self.model.train()
         with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-            loss = batch_loss(self.model, batch, self.spec.label_smoothing)
+            loss = self.objective.loss(self.model, batch)
         del loss
         torch.random.set_rng_state(state)
         return sum(kept.values())
-
-
-def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
-    """The summed loss of the tokens that count."""
-    there = batch.labels != PAD
-    states = model.states(batch.source, batch.inputs)
-    return token_loss(states[there], model.output, batch.labels[there], smoothing)
 
 
 def _copy(into: dict[str, Tensor], tensors: dict[str, Tensor], prefix: str) -> None:

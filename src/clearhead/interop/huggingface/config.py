@@ -91,6 +91,15 @@ class ForeignConfig:
             raise UnsupportedModel(f"{self.path}: {name} = {value}: one id is supported, nothing else")
         return value
 
+    def listed(self, name: str, separator: str) -> list[str]:
+        """Several words, as a list or in one text between separators; nothing if the setting is not there."""
+        self._left.discard(name)
+        value = self._settings.get(name) or []
+        words = [word.strip() for word in value.split(separator)] if isinstance(value, str) else value
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise UnsupportedModel(f"{self.path}: {name} = {value!r} should be a list of words")
+        return words
+
     def pair(self, name: str, default: int) -> tuple[int, int]:
         """Two sizes, or one that stands for both."""
         self._left.discard(name)

@@ -1,0 +1,74 @@
+"""Images as numbers: from text to pixels, and to arrays."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clearhead.data.examples import Picture
+from clearhead.errors import DataError
+from clearhead.recipe import Patches
+
+
+def pixels_of(text: str, patches: Patches) -> NDArray[np.float32]:
+    """(height, width, channels) from numbers between spaces, row by row; channels of a pixel stand side by side."""
+    shape = (patches.height, patches.width, patches.channels)
+    try:
+        numbers = np.array(text.split(), dtype=np.float32)
+    except ValueError:
+        raise DataError("an image is numbers between spaces") from None
+    if len(numbers) != np.prod(shape):
+        raise DataError(f"{len(numbers):,} numbers instead of {' × '.join(map(str, shape))}")
+    if not np.isfinite(numbers).all():
+        raise DataError("an image has a number that is not finite")
+    return numbers.reshape(shape)
+
+
+@dataclass(frozen=True)
+class EncodedPictures:
+    """Images, and the number of each one's class."""
+
+    pixels: NDArray[np.float32]
+    """(images, height, width, channels)"""
+    labels: NDArray[np.int64]
+    patches: int
+    """Tokens that an image becomes."""
+    too_long: int = 0
+    """No image is."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def sizes(self) -> tuple[NDArray[np.int64], ...]:
+        """The patches of every image."""
+        return (np.full(len(self), self.patches),)
+
+    @property
+    def tokens(self) -> int:
+        """The patches of all images."""
+        return len(self) * self.patches
+
+
+def write_pictures(
+    examples: Iterable[Picture], folder: Path, name: str, *, patches: Patches, labels: Mapping[str, int]
+) -> None:
+    """Write images into ``folder``, one after the other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    numbers = []
+    with (folder / f"{name}.pixels").open("wb") as file:
+        for example in examples:
+            file.write(pixels_of(example.pixels, patches).tobytes())
+            numbers.append(labels[example.label])
+    (folder / f"{name}.json").write_text(json.dumps({"labels": numbers}), encoding="utf-8")
+
+
+def read_pictures(folder: Path, name: str, *, patches: Patches) -> EncodedPictures:
+    """Map what ``write_pictures`` wrote."""
+    labels = np.array(json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))["labels"], dtype=np.int64)
+    shape = (len(labels), patches.height, patches.width, patches.channels)
+    pixels: NDArray[np.float32] = np.memmap(folder / f"{name}.pixels", dtype=np.float32, mode="r", shape=shape)
+    return EncodedPictures(pixels, labels, patches.tokens)

@@ -1,0 +1,113 @@
+"""Text or image in, label out: classifiers.
+
+Shapes: b lines, n tokens, c classes.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from clearhead.data import BadLine, Codec, Labelled, beginning, pixels_of, unknown_labels
+from clearhead.errors import DataError
+from clearhead.models import ClassifierModel
+from clearhead.predictor.base import Answer, Predictor
+from clearhead.predictor.engine import AUTO_TOKENS, reach
+from clearhead.predictor.forced import Forced, batches, device_of, evaluating, padded, spans
+from clearhead.recipe import Decoding, Recipe
+
+
+class Labeller(Predictor):
+    """Answers with the most probable label."""
+
+    model: ClassifierModel
+
+    def __init__(self, model: ClassifierModel, recipe: Recipe, codecs: tuple[Codec, ...]) -> None:
+        super().__init__(model, recipe, codecs)
+        self.labels = model.spec.labels or [str(number) for number in range(model.spec.classes)]
+        self.reach = reach(model.encoder.modules())
+
+    def answers(
+        self,
+        texts: Sequence[str],
+        spec: Decoding | None = None,
+        *,
+        n_best: int = 1,
+        scored: bool = False,
+        numbers: Sequence[int] | None = None,
+    ) -> list[list[Answer]]:
+        """The most probable labels of each text; always with their probabilities."""
+        del scored, numbers
+        log_p, cut = self.log_probabilities(texts, spec)
+        return [self._choices(row, n_best, was) for row, was in zip(log_p, cut, strict=True)]
+
+    def table(self, best: Answer) -> dict[str, Any]:
+        """The label, and the probability of every label."""
+        probabilities = dict(best.probabilities or {})
+        return {"label": best.text, "log_probability": best.log_probability, "probabilities": probabilities}
+
+    def forced(self, examples: Sequence[Labelled]) -> list[Forced]:
+        """log p(label | text)."""
+        numbers = self.numbers(examples)
+        rows = zip(self.log_probabilities([example.text for example in examples])[0], numbers, strict=True)
+        return [Forced([row[number]], int(row.index(max(row)) == number)) for row, number in rows]
+
+    def numbers(self, examples: Sequence[Labelled]) -> list[int]:
+        """The number of each example's class; a label that the model does not know is an error that says where."""
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        for example in examples:
+            if example.label not in numbers:
+                raise DataError(f"line {example.line}: label {example.label!r} is not one that the model knows")
+        return [numbers[example.label] for example in examples]
+
+    def unfit(self, examples: Sequence[Labelled], file: str) -> Iterator[BadLine]:
+        """Those with a label that training did not know."""
+        return unknown_labels(examples, set(self.labels), file)
+
+    def _choices(self, log_p: list[float], n_best: int, cut: bool) -> list[Answer]:
+        order = sorted(range(len(log_p)), key=lambda number: -log_p[number])
+        everything = {self.labels[number]: math.exp(log_p[number]) for number in order}
+        return [
+            Answer(self.labels[number], log_p[number], log_p[number], True, [number], cut, everything)
+            for number in order[:n_best]
+        ]
+
+    def log_probabilities(
+        self, texts: Sequence[str], spec: Decoding | None = None
+    ) -> tuple[list[list[float]], list[bool]]:
+        """log p of every class for each text, and whether the text had to be cut."""
+        spec = spec or self.recipe.decoding
+        longest = min(spec.max_source, self.reach - 2)  # both specials are read too
+        lines = self._ids(texts)
+        rows = [beginning(line, longest)[0] for line in lines]
+        budget = AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
+        found: list[list[float]] = [[] for _ in rows]
+        with evaluating(self.model, spec.attention):
+            for batch in batches([len(row) for row in rows], budget):
+                ids, there = padded([rows[index] for index in batch])
+                device = device_of(self.model)
+                logits = self.model(ids.to(device), None if there is None else there.to(device))
+                for index, row in zip(batch, logits.double().log_softmax(-1).tolist(), strict=True):
+                    found[index] = row
+        return found, [len(line) > longest for line in lines]
+
+
+class PictureLabeller(Labeller):
+    """Answers with the most probable label of an image, which is given as numbers between spaces, row by row."""
+
+    def log_probabilities(
+        self, texts: Sequence[str], spec: Decoding | None = None
+    ) -> tuple[list[list[float]], list[bool]]:
+        """log p of every class for each image; none is cut."""
+        spec = spec or self.recipe.decoding
+        patches = self.model.spec.patches
+        assert patches is not None
+        pixels = [torch.from_numpy(pixels_of(text, patches)) for text in texts]
+        budget = AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
+        found: list[list[float]] = []
+        with evaluating(self.model, spec.attention):
+            for rows in spans([patches.tokens] * len(pixels), budget):
+                logits = self.model(torch.stack([pixels[row] for row in rows]).to(device_of(self.model)))
+                found += logits.double().log_softmax(-1).tolist()
+        return found, [False] * len(texts)

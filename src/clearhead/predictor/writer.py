@@ -1,0 +1,104 @@
+"""Text in, text out, by models that write: encoder-decoders and language models."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from clearhead.data import Codec, windows
+from clearhead.decoding import Allowed, Hypothesis
+from clearhead.errors import ClearheadError
+from clearhead.models import LanguageModel, Model, Seq2Seq
+from clearhead.predictor.base import Answer, Predictor
+from clearhead.predictor.engine import Engine
+from clearhead.predictor.forced import Forced, forced, forced_windows, joined
+from clearhead.recipe import Decoding, Recipe
+
+_HALF = "\N{REPLACEMENT CHARACTER}"
+"""How a character looks of which not all bytes are written yet."""
+
+
+class TextWriter(Predictor):
+    """Answers by writing: an encoder-decoder the target, a language model what follows."""
+
+    def __init__(self, model: Model, recipe: Recipe, codecs: tuple[Codec, ...]) -> None:
+        super().__init__(model, recipe, codecs)
+        self.engine = Engine(model)
+
+    def stream(self, text: str, **settings: Any) -> Iterator[str]:
+        """An answer to one text piece by piece, as it is written; greedy, or sampled: a beam knows only at the end."""
+        spec = self.decoding(**settings)
+        (line,), _ = self._encode([text], spec)
+        written: list[int] = []
+        said = ""
+        for token in self.engine.stream(line, spec):
+            written.append(token)
+            now = self.target.decode([written])[0]
+            if not now.endswith(_HALF):
+                yield now[len(said) :]
+                said = now
+        if rest := self.target.decode([written])[0][len(said) :]:
+            yield rest
+
+    def answers(
+        self,
+        texts: Sequence[str],
+        spec: Decoding | None = None,
+        *,
+        n_best: int = 1,
+        scored: bool = False,
+        numbers: Sequence[int] | None = None,
+        prefixes: Sequence[str] | None = None,
+        allowed: Allowed | None = None,
+    ) -> list[list[Answer]]:
+        """The best answers to each text, in order, the best first; log-probabilities only if ``scored``, or by a beam.
+
+        ``numbers`` name the lines for sampling and for ``allowed``, which says what may come next; ``prefixes`` are how
+        the answers must begin.
+        """
+        spec = spec or self.recipe.decoding
+        if n_best > spec.beam_size:
+            raise ClearheadError(f"{n_best} answers need a beam of {n_best}: decoding.beam_size is {spec.beam_size}")
+        lines, cut = self._encode(texts, spec)
+        starts = None if prefixes is None else self.target.encode(prefixes)
+        found = self.engine.search(lines, spec, scored=scored, numbers=numbers, prefixes=starts, allowed=allowed)
+        return self._decode([hypotheses[:n_best] for hypotheses in found], cut)
+
+    def table(self, best: Answer) -> dict[str, Any]:
+        """The text that was written."""
+        return {"target": best.text, "log_probability": best.log_probability, "finished": best.finished}
+
+    def forced(self, examples: Sequence[Any]) -> list[Forced]:
+        """log p of every token of the targets given their sources, or of the texts themselves."""
+        if isinstance(self.model, LanguageModel):
+            return self._forced_texts(self.model, [example.text for example in examples])
+        assert isinstance(self.model, Seq2Seq)
+        left, _ = self._encode([pair.source for pair in examples], self.recipe.decoding)
+        right = [[*ids, self.engine.eos] for ids in self.target.encode([pair.target for pair in examples])]
+        return forced(self.model, left, right)
+
+    def _forced_texts(self, model: LanguageModel, texts: Sequence[str]) -> list[Forced]:
+        """Long texts are read in windows, as in training; every token counts once."""
+        size = min(self.recipe.data.max_length, self.engine.reach - 1)
+        lines = [windows(ids, size, self.engine.first, self.engine.eos) for ids in self._ids(texts)]
+        found = iter(forced_windows(model, [window for line in lines for window in line]))
+        return [joined([next(found) for _ in line]) for line in lines]
+
+    def _encode(self, texts: Sequence[str], spec: Decoding) -> tuple[list[list[int]], list[bool]]:
+        """Ids of each text as the model reads it, and whether it was too long and had to be cut."""
+        rows = self._ids(texts)
+        longest = min(spec.max_source, self.engine.reach - 1)  # the end is read too
+        cut = [len(row) > longest for row in rows]
+        rows = [row[:longest] for row in rows]
+        if isinstance(self.model, Seq2Seq):
+            return [[*row, self.engine.eos] for row in rows], cut
+        start = self.model.spec.vocabulary.start  # where given, every line that was learnt from began with it
+        return [row or [self.engine.first] if start is None else [start, *row] for row in rows], cut
+
+    def _decode(self, found: list[list[Hypothesis]], cut: list[bool]) -> list[list[Answer]]:
+        # a line that the rules leave no way to write has an empty answer
+        nothing = Hypothesis([], float("-inf"), float("-inf"), finished=False)
+        found = [hypotheses or [nothing] for hypotheses in found]
+        texts = iter(self.target.decode([hypothesis.tokens for hypotheses in found for hypothesis in hypotheses]))
+        return [
+            [Answer(next(texts), one.log_probability, one.score, one.finished, one.tokens, was) for one in hypotheses]
+            for hypotheses, was in zip(found, cut, strict=True)
+        ]

@@ -1,0 +1,63 @@
+"""Hidden tokens of lines: what an encoder learns from (Devlin et al. 2019)."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clearhead.data import (
+    PAD,
+    Corpus,
+    EncodedTexts,
+    Masker,
+    Text,
+    TextBatch,
+    gap_batch,
+    learn_codec,
+    pieces,
+    read_texts,
+    write_texts,
+)
+from clearhead.models import EncoderModel
+from clearhead.recipe import Recipe
+from clearhead.training.loss import token_loss
+from clearhead.training.objectives.base import Codecs, Objective, sample, with_model, with_vocabulary
+
+
+class Gaps(Objective[EncodedTexts, EncoderModel, TextBatch]):
+    """−Σ log p(y_l | the line with tokens hidden), over the tokens that were chosen."""
+
+    usual_smoothing = 0.0
+    counted = "tokens"
+    when_too_long = "cut into pieces, so that every token is still read once"
+
+    def learn(self, corpus: Corpus[Text]) -> tuple[Codecs, Recipe]:
+        """One tokenizer with <mask>, and a head over its tokens."""
+        codec = learn_codec([example.text for example in sample(corpus)], self.recipe.data.text, masked=True)
+        assert codec.mask is not None
+        recipe = with_vocabulary(self.recipe, len(codec), len(codec), mask=codec.mask)
+        return (codec, codec), with_model(recipe, head="tokens")
+
+    def write(self, corpus: Corpus[Text], codecs: Codecs, folder: Path) -> None:
+        """Every line, in pieces if it is too long."""
+        size = self.recipe.data.max_length
+        write_texts(corpus.train(), codecs[0], folder, "train", cut=partial(pieces, size=size), max_length=size)
+
+    def open(self, folder: Path) -> EncodedTexts:
+        """What ``write`` wrote."""
+        return read_texts(folder, "train")
+
+    def batch(self, examples: EncodedTexts, rows: NDArray[np.int64], epoch: int) -> TextBatch:
+        """Other tokens are hidden in every epoch."""
+        vocabulary = self.recipe.model.vocabulary
+        assert vocabulary.mask is not None  # learn() has recorded it
+        masker = Masker(self.recipe.training.masking, vocabulary.mask, vocabulary.source)
+        return gap_batch(examples, rows, masker, (self.recipe.training.seed, epoch))
+
+    def loss(self, model: EncoderModel, batch: TextBatch) -> Tensor:
+        """Over the tokens to be filled in; logits are made for them alone."""
+        assert model.output is not None
+        there = batch.labels != PAD
+        return token_loss(model.states(batch.inputs)[there], model.output, batch.labels[there], self.smoothing)

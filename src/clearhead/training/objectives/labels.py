@@ -1,0 +1,70 @@
+"""Labelled texts: what a classifier learns from."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clearhead.data import (
+    Corpus,
+    EncodedTexts,
+    LabelBatch,
+    Labelled,
+    beginning,
+    label_batch,
+    learn_codec,
+    read_texts,
+    training_labels,
+    with_known_labels,
+    write_texts,
+)
+from clearhead.models import ClassifierModel
+from clearhead.recipe import Classifier, Recipe
+from clearhead.training.objectives.base import Codecs, Objective, sample, with_model, with_vocabulary
+
+
+class Labels(Objective[EncodedTexts, ClassifierModel, LabelBatch]):
+    """−log p(label | text)."""
+
+    usual_smoothing = 0.1
+    counted = "tokens"
+    when_too_long = "read only up to there"
+
+    def learn(self, corpus: Corpus[Labelled]) -> tuple[Codecs, Recipe]:
+        """One tokenizer, and the labels."""
+        labels = sorted(training_labels(corpus))
+        codec = learn_codec([example.text for example in sample(corpus)], self.recipe.data.text)
+        recipe = with_vocabulary(self.recipe, len(codec), len(codec))
+        return (codec, codec), with_model(recipe, labels=labels, classes=len(labels))
+
+    def admitted(self, corpus: Corpus[Labelled]) -> Corpus[Labelled]:
+        """Without labels in dev and test that training does not know."""
+        return with_known_labels(corpus, self._labels())
+
+    def write(self, corpus: Corpus[Labelled], codecs: Codecs, folder: Path) -> None:
+        """The beginning of every text, and its class."""
+        size = self.recipe.data.max_length
+        cut = partial(beginning, size=size)
+        numbers = {label: number for number, label in enumerate(self._labels())}
+        write_texts(corpus.train(), codecs[0], folder, "train", cut=cut, max_length=size, labels=numbers)
+
+    def open(self, folder: Path) -> EncodedTexts:
+        """What ``write`` wrote."""
+        return read_texts(folder, "train")
+
+    def batch(self, examples: EncodedTexts, rows: NDArray[np.int64], epoch: int) -> LabelBatch:
+        """Texts and their classes."""
+        del epoch
+        return label_batch(examples, rows)
+
+    def loss(self, model: ClassifierModel, batch: LabelBatch) -> Tensor:
+        """Over all texts."""
+        return F.cross_entropy(model(batch.inputs), batch.labels, reduction="sum", label_smoothing=self.smoothing)
+
+    def _labels(self) -> Sequence[str]:
+        assert isinstance(self.recipe.model, Classifier)
+        return self.recipe.model.labels

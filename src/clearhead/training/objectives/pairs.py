@@ -1,0 +1,67 @@
+"""Pairs: what an encoder-decoder learns from."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clearhead.data import (
+    PAD,
+    Batch,
+    Corpus,
+    EncodedPairs,
+    Pair,
+    learn_codecs,
+    make_batch,
+    read_encoded,
+    write_encoded,
+)
+from clearhead.models import Seq2Seq
+from clearhead.recipe import Recipe
+from clearhead.training.loss import token_loss
+from clearhead.training.objectives.base import Codecs, Objective, sample, with_model, with_vocabulary
+
+
+class Pairs(Objective[EncodedPairs, Seq2Seq, Batch]):
+    """−log p(target | source) (L0.1)."""
+
+    usual_smoothing = 0.1
+    counted = "target tokens"
+    when_too_long = "left out"
+
+    def learn(self, corpus: Corpus[Pair]) -> tuple[Codecs, Recipe]:
+        """A tokenizer for each side, or one for both."""
+        pairs = sample(corpus)
+        source, target = learn_codecs(
+            [pair.source for pair in pairs], [pair.target for pair in pairs], self.recipe.data
+        )
+        recipe = with_vocabulary(self.recipe, len(source), len(target))
+        if recipe.model.embedding.tie == "auto":
+            recipe = with_model(recipe, embedding={"tie": "all" if source is target else "output"})
+        return (source, target), recipe
+
+    def write(self, corpus: Corpus[Pair], codecs: Codecs, folder: Path) -> None:
+        """Both sides of every pair that is not too long."""
+        source, target = codecs
+        write_encoded(corpus.train(), source, target, folder, "train", max_length=self.recipe.data.max_length)
+
+    def open(self, folder: Path) -> EncodedPairs:
+        """What ``write`` wrote."""
+        return read_encoded(folder, "train")
+
+    def batch(self, examples: EncodedPairs, rows: NDArray[np.int64], epoch: int) -> Batch:
+        """Teacher forcing."""
+        del epoch
+        return make_batch(examples, rows)
+
+    def loss(self, model: Seq2Seq, batch: Batch) -> Tensor:
+        """Over all target tokens."""
+        return batch_loss(model, batch, self.smoothing)
+
+
+def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
+    """The summed loss of the tokens that count."""
+    there = batch.labels != PAD
+    states = model.states(batch.source, batch.inputs)
+    return token_loss(states[there], model.output, batch.labels[there], smoothing)

@@ -1,0 +1,68 @@
+"""Labelled pictures: what a classifier with patches learns from."""
+
+from pathlib import Path
+
+import numpy as np
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clearhead.data import (
+    Corpus,
+    EncodedPictures,
+    Picture,
+    PictureBatch,
+    picture_batch,
+    read_pictures,
+    training_labels,
+    with_known_labels,
+    write_pictures,
+)
+from clearhead.models import ClassifierModel
+from clearhead.recipe import Classifier, Patches, Recipe
+from clearhead.training.objectives.base import Codecs, Objective, with_model
+
+
+class Pictures(Objective[EncodedPictures, ClassifierModel, PictureBatch]):
+    """−log p(label | image)."""
+
+    usual_smoothing = 0.1
+    counted = "patches"
+    when_too_long = ""
+
+    def learn(self, corpus: Corpus[Picture]) -> tuple[Codecs, Recipe]:
+        """The labels; there are no tokens."""
+        labels = sorted(training_labels(corpus))
+        return (), with_model(self.recipe, labels=labels, classes=len(labels))
+
+    def admitted(self, corpus: Corpus[Picture]) -> Corpus[Picture]:
+        """Without labels in dev and test that training does not know."""
+        return with_known_labels(corpus, self._model().labels)
+
+    def write(self, corpus: Corpus[Picture], codecs: Codecs, folder: Path) -> None:
+        """Every image, and its class."""
+        del codecs
+        numbers = {label: number for number, label in enumerate(self._model().labels)}
+        write_pictures(corpus.train(), folder, "train", patches=self._patches(), labels=numbers)
+
+    def open(self, folder: Path) -> EncodedPictures:
+        """What ``write`` wrote."""
+        return read_pictures(folder, "train", patches=self._patches())
+
+    def batch(self, examples: EncodedPictures, rows: NDArray[np.int64], epoch: int) -> PictureBatch:
+        """Images and their classes."""
+        del epoch
+        return picture_batch(examples, rows)
+
+    def loss(self, model: ClassifierModel, batch: PictureBatch) -> Tensor:
+        """Over all images."""
+        return F.cross_entropy(model(batch.inputs), batch.labels, reduction="sum", label_smoothing=self.smoothing)
+
+    def _model(self) -> Classifier:
+        assert isinstance(self.recipe.model, Classifier)
+        return self.recipe.model
+
+    def _patches(self) -> Patches:
+        patches = self._model().patches
+        assert patches is not None
+        return patches

@@ -1,0 +1,62 @@
+"""Lines of text: what a language model learns from."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clearhead.data import (
+    BOS,
+    PAD,
+    Corpus,
+    EncodedWindows,
+    Text,
+    TextBatch,
+    learn_codec,
+    read_texts,
+    window_batch,
+    windows,
+    write_texts,
+)
+from clearhead.models import LanguageModel
+from clearhead.recipe import Recipe
+from clearhead.training.loss import token_loss
+from clearhead.training.objectives.base import Codecs, Objective, sample, with_model, with_vocabulary
+
+
+class Texts(Objective[EncodedWindows, LanguageModel, TextBatch]):
+    """−Σ log p(y_l | y_<l): every token of a line, and its end."""
+
+    usual_smoothing = 0.0
+    counted = "tokens"
+    when_too_long = "cut into windows, so that every token is still learnt once"
+
+    def learn(self, corpus: Corpus[Text]) -> tuple[Codecs, Recipe]:
+        """One tokenizer; prompts begin with <s>, as lines do."""
+        codec = learn_codec([example.text for example in sample(corpus)], self.recipe.data.text)
+        recipe = with_vocabulary(self.recipe, len(codec), len(codec), start=BOS)
+        if recipe.model.embedding.tie == "auto":
+            recipe = with_model(recipe, embedding={"tie": "output"})
+        return (codec, codec), recipe
+
+    def write(self, corpus: Corpus[Text], codecs: Codecs, folder: Path) -> None:
+        """Every line, in windows if it is too long."""
+        size = self.recipe.data.max_length
+        write_texts(corpus.train(), codecs[0], folder, "train", cut=partial(windows, size=size), max_length=size)
+
+    def open(self, folder: Path) -> EncodedWindows:
+        """What ``write`` wrote."""
+        read = read_texts(folder, "train")
+        return EncodedWindows(read.text, read.labels, read.too_long)
+
+    def batch(self, examples: EncodedWindows, rows: NDArray[np.int64], epoch: int) -> TextBatch:
+        """Each token is fed in, and the next one is to be said."""
+        del epoch
+        return window_batch(examples, rows)
+
+    def loss(self, model: LanguageModel, batch: TextBatch) -> Tensor:
+        """Over all tokens."""
+        there = batch.labels != PAD
+        return token_loss(model.states(batch.inputs)[there], model.output, batch.labels[there], self.smoothing)
