@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 
-from clearhead.models import build
+from clearhead.costing import cost
+from clearhead.costing.tracing import watch
+from clearhead.models import build, count_parameters
 from clearhead.recipe import read_recipe
 from clearhead.recipe import registry as registry_module
 
@@ -31,5 +33,11 @@ def test_the_page_runs_and_its_mechanism_keeps_the_contracts() -> None:
             other[:, 0] = 39
             assert torch.equal(model(other)[:, 2:], whole[:, 2:])  # two tokens away: outside the window
             assert not torch.equal(model(other)[:, 1], whole[:, 1])
+        formula = cost(read_recipe(None, *sizes, *kinds, "model.vocabulary.pad=none"))
+        seen = watch(lambda: model(ids), model, [ids])
+        assert formula.macs.at(B=2, n=7) == seen.macs
+        assert formula.span.at(B=2, n=7) == seen.span
+        assert formula.parameters.at() == count_parameters(model)
+        assert formula.step.cache.at(B=2, t=7) == state.cache.nbytes
     finally:
         registry_module._kinds["attention"].pop("windowed", None)

@@ -1,5 +1,6 @@
 """What README shows is what happens: its Python runs, its commands exist, its error messages are the real ones."""
 
+import os
 import re
 import subprocess
 import sys
@@ -50,6 +51,21 @@ def test_the_lecture_commands_run(tmp_path: Path) -> None:
         result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stderr
     assert (tmp_path / "lectures.html").is_file()
+
+
+def test_the_costs_are_what_the_command_prints(tmp_path: Path) -> None:
+    """Commands with their answers, letter by letter, and commands without, which run."""
+    shown = re.findall(r"^\$ clearhead (cost .*)\n((?:.+\n)+?)```", README, re.MULTILINE)
+    assert len(shown) == 2
+    environment = os.environ | {"NO_COLOR": "1", "COLUMNS": "100"}
+    for arguments, answer in shown:
+        command = [sys.executable, "-m", "clearhead", *arguments.split()]
+        said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+        assert [line.rstrip() for line in said.splitlines()] == answer.splitlines()
+    for line in re.findall(r"^clearhead (cost .*?)(?:\s+#.*)?$", README, re.MULTILINE):
+        command = [sys.executable, "-m", "clearhead", *line.split()]
+        assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 0, line
+    assert (tmp_path / "crossover.svg").is_file()
 
 
 def test_every_command_exists() -> None:

@@ -56,7 +56,9 @@ class Case:
     @property
     def letters(self) -> list[tuple[Any, ...]]:
         """The open dimensions of the inputs."""
-        return {"text": [(B, n)], "pair": [(B, n), (B, m)], "image": [(B, None, None, None)]}[self.reads]
+        if self.reads == "image":
+            return [(B, None, None, None)]
+        return [(B, n), (B, m)] if self.reads == "pair" else [(B, n)]
 
     def places(self, count: int = 3) -> list[dict[str, int]]:
         """Lengths to try; from two lines on, as a batch of one lets torch look at a tensor where it would copy it."""

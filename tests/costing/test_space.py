@@ -8,7 +8,7 @@ from sympy import expand
 
 from clearhead.attention import Cache
 from clearhead.costing import cost
-from clearhead.costing.tracing import attention_path, saved_bytes
+from clearhead.costing.tracing import attention_path, saved_bytes, written_out
 from clearhead.recipe import read_recipe
 from clearhead.training.optimizer import make_optimizers
 from tests.costing.mechanisms import CASES, Case, long, make, named, rejects, worth, wrong_variants
@@ -23,14 +23,10 @@ def check(case: Case, path: str) -> None:
     model, whole, places = make(recipe, path), cost(recipe), case.places()
     formula = whole.saved if path == "explicit" else whole.fused.saved
     kept = []
-    before = torch.backends.mkldnn.enabled
-    torch.backends.mkldnn.enabled = False  # the LSTM as torch writes it out: oneDNN's kernel has a workspace of its own
-    try:
+    with written_out():  # oneDNN's LSTM has a workspace of its own
         for place in places:
             inputs = case.inputs(place)
             kept.append(saved_bytes(lambda inputs=inputs: model(*inputs), model))  # type: ignore[misc]
-    finally:
-        torch.backends.mkldnn.enabled = before
     assert [formula.at(**place) for place in places] == kept
     assert rejects(formula.numbers, places, kept)
 

@@ -1,13 +1,9 @@
 """What a model costs: closed forms, which need no torch, and tracing, which holds them against what torch does.
 
-``clearhead.cost("transformer-base")`` is the way in; the names of ``tracing`` are loaded, and torch with them, only
-when they are used.
+``clearhead.cost("transformer-base")`` is the way in. ``costing.tracing`` is not imported here, and torch with it.
 """
 
-from importlib import import_module
-from typing import Any
-
-from clearhead.costing.forms.attention import Look
+from clearhead.costing.forms.attention import Look, keep
 from clearhead.costing.forms.bill import Cost, ModelCost, cost
 from clearhead.costing.forms.formula import Formula
 from clearhead.costing.forms.lecture import (
@@ -29,15 +25,6 @@ from clearhead.costing.forms.lecture import (
 from clearhead.costing.forms.letters import B, letter, lg, m, n, t
 from clearhead.costing.forms.sketch import Ledger, Sketch
 
-_TRACING: tuple[str, ...] = ()
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _TRACING:
-        raise AttributeError(f"module 'clearhead.costing' has no attribute {name!r}")
-    return getattr(import_module("clearhead.costing.tracing"), name)
-
-
 __all__ = [
     "B",
     "Cost",
@@ -50,6 +37,7 @@ __all__ = [
     "attention_work",
     "convolution_layer",
     "cost",
+    "keep",
     "letter",
     "lg",
     "m",

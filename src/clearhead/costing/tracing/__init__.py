@@ -2,7 +2,16 @@
 
 from clearhead.costing.tracing.graph import Node, Traced, trace
 from clearhead.costing.tracing.operators import Call, OperatorCost, operator_cost
-from clearhead.costing.tracing.run import Watch, Watched, WorkCounter, attention_path, counted_macs, saved_bytes, watch
+from clearhead.costing.tracing.run import (
+    Watch,
+    Watched,
+    WorkCounter,
+    attention_path,
+    counted_macs,
+    saved_bytes,
+    watch,
+    written_out,
+)
 
 __all__ = [
     "Call",
@@ -18,4 +27,5 @@ __all__ = [
     "saved_bytes",
     "trace",
     "watch",
+    "written_out",
 ]

@@ -86,7 +86,7 @@ class Watched:
 
 def watch(call: Callable[[], Tensor], module: nn.Module, inputs: Iterable[Tensor]) -> Watched:
     """Run a call and count everything: its module's parameters and these inputs are what the result depends on."""
-    with _written_out(), Watch((*module.parameters(), *inputs)) as seen:
+    with written_out(), Watch((*module.parameters(), *inputs)) as seen:
         result = call()
         tree, serial = seen.ready(result)
     return Watched(seen.macs, seen.operations, tree, serial)
@@ -114,10 +114,10 @@ class WorkCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 @contextmanager
-def _written_out() -> Iterator[None]:
+def written_out() -> Iterator[None]:
     """Recurrent nets operator by operator: oneDNN's kernel would show only itself."""
     before = torch.backends.mkldnn.enabled
-    torch.backends.mkldnn.enabled = False
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
     try:
         yield
     finally:
@@ -134,7 +134,7 @@ def _sizes(tensor: Tensor) -> tuple[sympy.Integer, ...]:
 
 def counted_macs(call: Callable[[], Any]) -> int:
     """Multiply-accumulates of a call, as it really runs."""
-    with _written_out(), WorkCounter() as counter:
+    with written_out(), WorkCounter() as counter:
         call()
     total: int = counter.macs
     return total
