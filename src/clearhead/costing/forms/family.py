@@ -156,6 +156,6 @@ class ClassifierForm(EncoderForm):
         if spec.pooling == "mean":
             pooled = ledger.measured("pooling", lambda y: y.sum(B, width, mean=True), x)
         elif spec.pooler:
-            pooled = ledger.measured("pooler", lambda y: y.linear(width).apply(keeps="output"), pooled)
+            pooled = ledger.measured("pooler", lambda y: y.linear(width), pooled).apply(keeps="output")
         classes = ledger.letters("K", spec.classes)
         ledger.root.span = ledger.measured("head", lambda y: y.linear(classes), pooled).time
