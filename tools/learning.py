@@ -314,7 +314,7 @@ def learn(lesson: Lesson, *, steps: int | None = None, seed: int = 1) -> Outcome
     step, lasting = 0, 2.0
     while step < steps and lasting > 0.005:
         loss = pupil.loss(task.draw(chance, task.batch))
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(pupil.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()

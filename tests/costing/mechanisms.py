@@ -56,7 +56,12 @@ class Case:
     @property
     def letters(self) -> list[tuple[Any, ...]]:
         """The open dimensions of the inputs."""
-        return {"text": [(B, n)], "pair": [(B, n), (B, m)], "image": [(B, None, None, None)]}[self.reads]
+        open_sizes: dict[str, list[tuple[Any, ...]]] = {
+            "text": [(B, n)],
+            "pair": [(B, n), (B, m)],
+            "image": [(B, None, None, None)],
+        }
+        return open_sizes[self.reads]
 
     def places(self, count: int = 3) -> list[dict[str, int]]:
         """Lengths to try; from two lines on, as a batch of one lets torch look at a tensor where it would copy it."""

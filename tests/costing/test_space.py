@@ -24,7 +24,8 @@ def check(case: Case, path: str) -> None:
     formula = whole.saved if path == "explicit" else whole.fused.saved
     kept = []
     before = torch.backends.mkldnn.enabled
-    torch.backends.mkldnn.enabled = False  # the LSTM as torch writes it out: oneDNN's kernel has a workspace of its own
+    # the LSTM as torch writes it out: oneDNN's kernel has a workspace of its own
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
     try:
         for place in places:
             inputs = case.inputs(place)

@@ -117,7 +117,7 @@ class WorkCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _written_out() -> Iterator[None]:
     """Recurrent nets operator by operator: oneDNN's kernel would show only itself."""
     before = torch.backends.mkldnn.enabled
-    torch.backends.mkldnn.enabled = False
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
     try:
         yield
     finally:
