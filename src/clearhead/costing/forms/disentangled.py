@@ -5,7 +5,7 @@ from dataclasses import replace
 from sympy import Expr, Integer
 
 from clearhead.costing.forms.attention import Look, choose, keep
-from clearhead.costing.forms.letters import least
+from clearhead.costing.forms.letters import latest, least
 from clearhead.costing.forms.norm import token_norm
 from clearhead.costing.forms.sketch import FLOAT, INDEX, Ledger, Sketch, Storage, Time, product
 from clearhead.recipe import Disentangled
@@ -86,7 +86,7 @@ def _scores(spec: Disentangled, query: Sketch, keys: Sketch, *, width: Expr, loo
 
 def later_length(n: Expr, m: Expr) -> Expr:
     """The longer of queries and keys; in self-attention they are equal."""
-    return n if n == m else m
+    return n if n == m else latest(n, m)
 
 
 def _sum(terms: list[Sketch]) -> Sketch:
