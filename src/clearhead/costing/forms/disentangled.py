@@ -5,7 +5,7 @@ from dataclasses import replace
 from sympy import Expr, Integer
 
 from clearhead.costing.forms.attention import Look, choose, keep
-from clearhead.costing.forms.letters import latest, least
+from clearhead.costing.forms.letters import later, least
 from clearhead.costing.forms.norm import token_norm
 from clearhead.costing.forms.sketch import FLOAT, INDEX, Ledger, Sketch, Storage, Time, product
 from clearhead.recipe import Disentangled
@@ -72,7 +72,7 @@ def _scores(spec: Disentangled, query: Sketch, keys: Sketch, *, width: Expr, loo
             products = keys.multiply(ledger.constant(*batch[1:], m, size))
             terms.append(products.sum(*batch, m).view(*batch, n, m))
         return _sum(terms)
-    rows = _rows(spec, ledger, look.part, None if cached else later_length(n, m))
+    rows = _rows(spec, ledger, look.part, None if cached else later(n, m))
     places = _projected(spec, ledger, width, rows, known=cached and look.stored)
     index = ledger.constant(n, m, size=INDEX).storage
     back = index if spec.p2c_index == "released" else ledger.constant(n, m, size=INDEX).storage
@@ -82,11 +82,6 @@ def _scores(spec: Disentangled, query: Sketch, keys: Sketch, *, width: Expr, loo
         heads = replace(ledger.input(*batch, rows, size, time=place.time), packed=False)  # expanded over the batch
         terms.append(meeting.matmul(heads.transpose()).gathered(where, *batch, n, m))
     return _sum(terms)
-
-
-def later_length(n: Expr, m: Expr) -> Expr:
-    """The longer of queries and keys; in self-attention they are equal."""
-    return n if n == m else latest(n, m)
 
 
 def _sum(terms: list[Sketch]) -> Sketch:
@@ -111,7 +106,7 @@ def _blockwise(spec: Disentangled, query: Sketch, keys: Sketch, values: Sketch, 
     m = keys.shape[-2]
     span = ledger.letters("k", spec.span, look.part)
     distances = least(span, m - 1) + least(span, n - 1) + 2 * BLOCK + 1
-    rows = _rows(spec, ledger, look.part, later_length(n, m))
+    rows = _rows(spec, ledger, look.part, later(n, m))
     places = _projected(spec, ledger, width, rows)
     index = ledger.constant(distances, size=INDEX).storage
     for _ in places:
