@@ -28,6 +28,8 @@ BAR = 0.99
 """Held-out answers that must be right."""
 BOUND = 1_000
 """Steps, at most, unless a lesson says otherwise."""
+ENOUGH = 0.002
+"""Training ends before its last step when the moving average of the loss falls below this."""
 HELD_OUT = 500
 """Examples that are drawn after training, with a seed of their own."""
 
@@ -301,7 +303,7 @@ class Outcome:
     seconds: float
 
 
-def learn(lesson: Lesson, *, steps: int | None = None, seed: int = 1) -> Outcome:
+def learn(lesson: Lesson, *, steps: int | None = None, held_out: int = HELD_OUT, seed: int = 1) -> Outcome:
     """Train until the loss is next to nothing, at most for these steps, or the lesson's; then answer fresh examples."""
     started = time.process_time()
     task, recipe = TASKS[lesson.task], lesson.recipe()
@@ -312,7 +314,7 @@ def learn(lesson: Lesson, *, steps: int | None = None, seed: int = 1) -> Outcome
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / 30, 1 - step / (steps + 1)))
     chance = Generator().manual_seed(seed)
     step, lasting = 0, 2.0
-    while step < steps and lasting > 0.005:
+    while step < steps and lasting > ENOUGH:
         loss = pupil.loss(task.draw(chance, task.batch))
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(pupil.parameters(), 1.0)
@@ -320,9 +322,9 @@ def learn(lesson: Lesson, *, steps: int | None = None, seed: int = 1) -> Outcome
         optimizer.zero_grad()
         schedule.step()
         step, lasting = step + 1, 0.95 * lasting + 0.05 * loss.item()
-    held_out = task.draw(Generator().manual_seed(seed + 1_000_000), HELD_OUT)
+    fresh = task.draw(Generator().manual_seed(seed + 1_000_000), held_out)
     model.eval()
-    right = _lines(model, held_out, recipe) if isinstance(model, Seq2Seq) else pupil.answers(held_out)
+    right = _lines(model, fresh, recipe) if isinstance(model, Seq2Seq) else pupil.answers(fresh)
     return Outcome(step, right, time.process_time() - started)
 
 
