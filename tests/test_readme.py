@@ -52,6 +52,15 @@ def test_the_lecture_commands_run(tmp_path: Path) -> None:
     assert (tmp_path / "lectures.html").is_file()
 
 
+def test_the_cost_commands_run() -> None:
+    lines = re.findall(r"^clearhead (cost.*?)\s*#", README, re.MULTILINE)
+    assert len(lines) == 4
+    for line in lines:
+        command = [sys.executable, "-m", "clearhead", *line.split()]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+
+
 def test_every_command_exists() -> None:
     commands = set(re.findall(r"^(?:\$ )?clearhead (\w+)", README, re.MULTILINE))
     helped = subprocess.run([sys.executable, "-m", "clearhead", "--help"], capture_output=True, text=True, check=True)
