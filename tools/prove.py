@@ -8,6 +8,7 @@
    tie: their log-probabilities are less than 1e-5 apart.
 3. A language model learns the phones of `g2p-en` for five minutes and has a lower perplexity than a Kneser–Ney 5-gram.
 4. The task `digits`, with its defaults and two minutes, reaches 97 % on pictures never seen.
+5. Every mechanism learns a small task that needs it, to 99 % on new examples; without it the task stays unlearnt.
 """
 
 import json
@@ -27,6 +28,7 @@ from clearhead.evaluation import group
 from clearhead.models import Seq2Seq
 from clearhead.predictor import Answer, Predictor, TextWriter, forced, load
 from clearhead.recipe import read_recipe
+from tools import learning
 
 ROOT = Path(__file__).parent.parent
 WORDS = 10_000
@@ -135,6 +137,7 @@ def main() -> None:
         print(rows[-1], flush=True)
         rows.append(("Digits", digits(Path(folder) / "digits")))
         print(rows[-1], flush=True)
+    lessons = learning.prove()
     lines = [
         "# Proofs",
         "",
@@ -144,6 +147,7 @@ def main() -> None:
         "",
     ]
     lines += ["| proof | what it found |", "|---|---|"] + [f"| {name} | {found} |" for name, found in rows]
+    lines += ["", "## Every mechanism learns a task that needs it", "", *learning.legend(), "", *lessons]
     (ROOT / "docs" / "evidence").mkdir(parents=True, exist_ok=True)
     (ROOT / "docs" / "evidence" / "proofs.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

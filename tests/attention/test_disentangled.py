@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers.models.deberta.modeling_deberta import build_relative_position
 from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 
-from clearhead.attention import DisentangledAttention, KeyValues, RelativeTable, Sight, blockwise, disentangled
+from clearhead.attention import DisentangledAttention, KeyValues, RelativeTable, Sight, blockwise
 from clearhead.attention.disentangled import log_bucket
 
 B, N, H, D, K = 2, 6, 2, 8, 3
@@ -129,7 +129,6 @@ def _both_paths(module: DisentangledAttention, x: Tensor, sight: Sight, memory: 
 def test_blocks_are_the_whole(settings: dict[str, Any], case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blockwise path equals the explicit one, forwards and backwards, in blocks that do not divide the length."""
     monkeypatch.setattr(blockwise, "BLOCK", 4)
-    monkeypatch.setattr(disentangled, "FEW_KEYS", 0)
     module = make(**settings).double()
     x = torch.randn(B, 11, D, dtype=torch.double)
     memory = torch.randn(B, 15, D, dtype=torch.double) if case in ("memory", "later") else None

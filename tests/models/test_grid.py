@@ -1,4 +1,4 @@
-"""The contracts for models of images, for every mechanism on a grid; and that they learn where things are."""
+"""The contracts for models of images, for every mechanism on a grid."""
 
 from pathlib import Path
 from typing import Any
@@ -143,51 +143,3 @@ def test_L2_11_relative_positions_do_not_notice_a_shift(kind: str) -> None:
             assert_alike(there, here)
         else:
             assert not torch.allclose(there, here, atol=1e-3)
-
-
-# ---- learning: what stands one row below and one column to the right ----
-
-SIDE, SYMBOLS = 6, 4
-
-
-def diagonal_neighbours(count: int, window: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Images of one symbol a pixel; the cells that have a diagonal neighbour in their window; those neighbours."""
-    symbols = torch.randint(0, SYMBOLS, (count, SIDE, SIDE))
-    inside = torch.arange(SIDE) % window < window - 1
-    cells = (inside[:, None] & inside[None, :]).flatten()
-    return F.one_hot(symbols, SYMBOLS).float(), cells, symbols.roll((-1, -1), dims=(1, 2)).flatten(1)[:, cells]
-
-
-def learnt(window: int, *overrides: str) -> float:
-    """The share of right answers on new images after 160 steps."""
-    image = [f"model.patches.{name}={value}" for name, value in (("height", SIDE), ("width", SIDE), ("size", 1))]
-    sizes = ["model.layers=1", "model.width=16", "model.heads=2", "model.feedforward.width=32"]
-    still = ["model.dropout.residual=0.0", "model.dropout.embedding=0.0", f"model.patches.channels={SYMBOLS}"]
-    recipe = read_recipe(None, "model.family=encoder", *image, *sizes, *still, *overrides)
-    model = torch.nn.Sequential(build(recipe, seed=1), torch.nn.Linear(16, SYMBOLS))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for _ in range(160):
-        pixels, cells, answers = diagonal_neighbours(16, window)
-        F.cross_entropy(model(pixels)[:, cells].flatten(0, 1), answers.flatten()).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    pixels, cells, answers = diagonal_neighbours(200, window)
-    with torch.no_grad():
-        return float((model(pixels)[:, cells].argmax(-1) == answers).float().mean())
-
-
-@pytest.mark.parametrize(
-    ("kind", "position"),
-    [("grid", "relative-2d"), ("grid", "sinusoidal-2d"), ("axial", "relative-2d"), ("window", "relative-2d")],
-)
-def test_attention_on_a_grid_learns_a_pattern_in_two_dimensions(kind: str, position: str) -> None:
-    """Every cell learns to name the symbol below and to the right of it, in images never seen."""
-    window = 3 if kind == "window" else SIDE
-    settings = [f"model.attention.kind={kind}", f"model.position.kind={position}"]
-    settings += ["model.attention.size=3"] if kind == "window" else []
-    assert learnt(window, *settings) >= 0.99
-
-
-def test_without_positions_the_pattern_cannot_be_learnt() -> None:
-    """The wrong variant: a set of cells has no neighbours."""
-    assert learnt(SIDE, "model.attention.kind=grid", "model.position.kind=none") < 0.5

@@ -4,6 +4,7 @@ import math
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,3 +119,21 @@ def test_what_cannot_be_is_refused(predictor: TextWriter) -> None:
 def test_log_probabilities_are_only_computed_on_demand(predictor: TextWriter) -> None:
     (best,) = predictor.answers(["abc"], predictor.decoding(beam_size=1))[0]
     assert math.isnan(best.log_probability)
+
+
+def test_L0_3_a_softly_trained_model_answers_with_hard_attention(predictor: TextWriter) -> None:
+    """L0.3 at decode time: every weight is 0 or 1, for the answer alone; afterwards attention is as it was trained."""
+    cross = predictor.model.get_submodule("decoder.layers.0.cross")
+    seen: list[Any] = []
+    hook = cross.get_submodule("weights").register_forward_hook(lambda _m, _i, weights: seen.append(weights))
+    try:
+        hard = predictor.answers(WORDS, predictor.decoding(attention="hard", beam_size=1), scored=True)
+        assert all(bool(((weights == 0) | (weights == 1)).all()) for weights in seen)
+        seen.clear()
+        soft = predictor.answers(WORDS, predictor.decoding(beam_size=1), scored=True)
+        assert not all(bool(((weights == 0) | (weights == 1)).all()) for weights in seen)
+    finally:
+        hook.remove()
+    assert [best.log_probability for best, *_ in hard] != [best.log_probability for best, *_ in soft]
+    again = predictor.answers(WORDS, predictor.decoding(attention="soft", beam_size=1))
+    assert [best.text for best, *_ in again] == [best.text for best, *_ in soft]

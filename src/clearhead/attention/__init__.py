@@ -2,7 +2,7 @@
 
 from clearhead.attention.attend import attend, fused, weigh
 from clearhead.attention.cache import Cache, KeyValues, LayerCache
-from clearhead.attention.choice import choose
+from clearhead.attention.choice import choose, choosing
 from clearhead.attention.disentangled import DisentangledAttention, RelativeTable
 from clearhead.attention.grid import AxialAttention, GridAttention, WindowAttention, from_tiles, to_tiles
 from clearhead.attention.linformer import LengthMap, LinformerAttention
@@ -31,6 +31,7 @@ __all__ = [
     "attend",
     "causal_mask",
     "choose",
+    "choosing",
     "divisor",
     "dot",
     "from_tiles",

@@ -1,10 +1,12 @@
 """The choice: from scores to weights, softly or hard. The second of the four things that make an attention."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 Choice = Literal["soft", "hard"]
 
@@ -30,3 +32,17 @@ def choose(
     if mask is not None:
         weights = weights.masked_fill(~mask, 0.0)
     return weights
+
+
+@contextmanager
+def choosing(model: nn.Module, choice: Choice) -> Iterator[None]:
+    """Let every attention of a model choose softly, or hard, whatever it was trained with; afterwards as before."""
+    parts = [part for part in model.modules() if getattr(part, "choice", None) in ("soft", "hard")]
+    before = [part.choice for part in parts]
+    for part in parts:
+        part.choice = choice  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        for part, old in zip(parts, before, strict=True):
+            part.choice = old

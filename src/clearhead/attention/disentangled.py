@@ -19,8 +19,8 @@ from clearhead.attention.sight import Sight
 from clearhead.recipe import Disentangled
 
 Term = Literal["c2c", "c2p", "p2c"]
-FEW_KEYS = 192
-"""Up to so many, the weights are formed whole, which is then the faster way."""
+FEW_KEYS, FEW_KEYS_TO_LEARN = 384, 1024
+"""Up to so many, the weights are formed whole, which is then the faster way: blocks compute them twice to learn."""
 
 
 def log_bucket(distance: Int[Tensor, "*shape"], buckets: int, span: int) -> Int[Tensor, "*shape"]:
@@ -133,12 +133,18 @@ class DisentangledAttention(MultiHeadAttention):
         rows, columns = sight.queries, sight.keys
         if rows is None or columns is None:
             rows, columns = torch.arange(m - n, m, device=query.device), torch.arange(m, device=query.device)
-        if rows.dim() == 1 and m > FEW_KEYS and n > 1 and self._fusable(m) and not (self.training and self.drop.p):
+        if rows.dim() == 1 and self._in_blocks(n, m):
             return self._blockwise(query, keys, values, sight, int(rows[0] - columns[0]))
         scores = self._scores(query, keys, rows, columns, cache) / self.root
         weights = choose(scores, sight.mask(n, m, query.device), self.choice)
         heads: Tensor = self.drop(self.weights(weights)) @ values
         return heads
+
+    def _in_blocks(self, queries: int, keys: int) -> bool:
+        if queries == 1 or not self._fusable(keys) or (self.training and self.drop.p):
+            return False
+        few = FEW_KEYS_TO_LEARN if torch.is_grad_enabled() else FEW_KEYS
+        return self.path == "fused" or keys > few
 
     def _scores(
         self,

@@ -65,7 +65,7 @@ class Engine:
         order = sorted(range(len(lines)), key=lambda index: (len(lines[index]), lines[index]))
         found: list[list[Hypothesis]] = [[] for _ in lines]
         budget = AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
-        with evaluating(self.model):
+        with evaluating(self.model, spec.attention):
             for rows in spans([len(lines[index]) for index in order], max(1, budget // spec.beam_size)):
                 batch = [order[row] for row in rows]
                 writing = self._writing(
@@ -81,7 +81,7 @@ class Engine:
 
     def stream(self, line: list[int], spec: Decoding) -> Iterator[int]:
         """The tokens of one answer, as they are written; greedy, or sampled."""
-        with evaluating(self.model):
+        with evaluating(self.model, spec.attention):
             yield from self._writing([line], spec).tokens()
 
     def _writing(

@@ -4,14 +4,16 @@ Shapes: b lines, n source tokens, m target tokens, V tokens of the vocabulary.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from clearhead.attention import choosing
 from clearhead.data import PAD
 from clearhead.models import LanguageModel, Model, Seq2Seq
 
@@ -83,12 +85,12 @@ def joined(parts: Sequence[Forced]) -> Forced:
 
 
 @contextmanager
-def evaluating(model: Model) -> Iterator[None]:
-    """No dropout, no gradients; afterwards the model is as it was."""
+def evaluating(model: Model, attention: Literal["trained", "soft", "hard"] = "trained") -> Iterator[None]:
+    """No dropout, no gradients, attention that chooses as asked for; afterwards the model is as it was."""
     was_training = model.training
     model.eval()
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), nullcontext() if attention == "trained" else choosing(model, attention):
             yield
     finally:
         model.train(was_training)

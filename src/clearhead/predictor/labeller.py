@@ -83,7 +83,7 @@ class Labeller(Predictor):
         rows = [beginning(line, longest)[0] for line in lines]
         budget = AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
         found: list[list[float]] = [[] for _ in rows]
-        with evaluating(self.model):
+        with evaluating(self.model, spec.attention):
             for batch in batches([len(row) for row in rows], budget):
                 ids, there = padded([rows[index] for index in batch])
                 device = device_of(self.model)
@@ -106,7 +106,7 @@ class PictureLabeller(Labeller):
         pixels = [torch.from_numpy(pixels_of(text, patches)) for text in texts]
         budget = AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
         found: list[list[float]] = []
-        with evaluating(self.model):
+        with evaluating(self.model, spec.attention):
             for rows in spans([patches.tokens] * len(pixels), budget):
                 logits = self.model(torch.stack([pixels[row] for row in rows]).to(device_of(self.model)))
                 found += logits.double().log_softmax(-1).tolist()
