@@ -28,8 +28,8 @@ BAR = 0.99
 """Held-out answers that must be right."""
 BOUND = 1_000
 """Steps, at most, unless a lesson says otherwise."""
-ENOUGH = 0.002
-"""Training ends before its last step when the moving average of the loss falls below this."""
+ENOUGH = 20
+"""Training ends before its last step after this many batches in a row without a mistake."""
 HELD_OUT = 500
 """Examples that are drawn after training, with a seed of their own."""
 
@@ -304,7 +304,7 @@ class Outcome:
 
 
 def learn(lesson: Lesson, *, steps: int | None = None, held_out: int = HELD_OUT, seed: int = 1) -> Outcome:
-    """Train until the loss is next to nothing, at most for these steps, or the lesson's; then answer fresh examples."""
+    """Train until nothing is wrong any more, at most for these steps, or the lesson's; then answer fresh examples."""
     started = time.process_time()
     task, recipe = TASKS[lesson.task], lesson.recipe()
     model = build(recipe, seed=seed)
@@ -313,18 +313,21 @@ def learn(lesson: Lesson, *, steps: int | None = None, held_out: int = HELD_OUT,
     steps = steps or lesson.steps
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / 30, 1 - step / (steps + 1)))
     chance = Generator().manual_seed(seed)
-    step, lasting = 0, 2.0
-    while step < steps and lasting > ENOUGH:
-        loss = pupil.loss(task.draw(chance, task.batch))
+    step, flawless = 0, 0
+    while step < steps and flawless < ENOUGH:
+        batch = task.draw(chance, task.batch)
+        logits = pupil(batch)
+        loss = F.cross_entropy(logits.flatten(0, 1), batch.answers.flatten(), ignore_index=NO_QUESTION)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(pupil.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
         schedule.step()
-        step, lasting = step + 1, 0.95 * lasting + 0.05 * loss.item()
+        step, flawless = step + 1, flawless + 1 if _right(logits, batch) == 1 else 0
     fresh = task.draw(Generator().manual_seed(seed + 1_000_000), held_out)
     model.eval()
-    right = _lines(model, fresh, recipe) if isinstance(model, Seq2Seq) else pupil.answers(fresh)
+    with torch.no_grad():
+        right = _lines(model, fresh, recipe) if isinstance(model, Seq2Seq) else _right(pupil(fresh), fresh)
     return Outcome(step, right, time.process_time() - started)
 
 
@@ -351,15 +354,11 @@ class _Pupil(nn.Module):
             logits = self.readout(self.model(batch.inputs))
         return logits
 
-    def loss(self, batch: Batch) -> Tensor:
-        """Cross-entropy over all questions."""
-        return F.cross_entropy(self(batch).flatten(0, 1), batch.answers.flatten(), ignore_index=NO_QUESTION)
 
-    @torch.no_grad()
-    def answers(self, batch: Batch) -> float:
-        """The share of questions whose best answer is right."""
-        asked = batch.answers != NO_QUESTION
-        return float((self(batch).argmax(-1) == batch.answers)[asked].float().mean())
+def _right(logits: Tensor, batch: Batch) -> float:
+    """The share of questions whose best answer is right."""
+    asked = batch.answers != NO_QUESTION
+    return float((logits.argmax(-1) == batch.answers)[asked].float().mean())
 
 
 def _lines(model: Seq2Seq, batch: Batch, recipe: Recipe) -> float:
