@@ -1,13 +1,14 @@
 """Decoding: every matrix product of a step, and of a whole greedy decode, counted as it runs."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
 
 from clearhead.costing import cost
-from clearhead.costing.tracing import counted_macs
-from tests.costing.mechanisms import CASES, make, named, rejects
+from clearhead.costing.tracing import counted_macs, watch
+from tests.costing.mechanisms import CASES, Case, make, named, rejects
 
 OPTIONS = [
     *(
@@ -56,6 +57,45 @@ def test_steps_and_whole_decodes_cost_what_the_formula_says(title: str, name: st
     assert [formula.step.macs.at(**place) for place in at] == steps
     assert formula.decode_macs.at(B=batch, n=source, m=written) == total
     assert rejects(formula.step.macs.numbers, at, steps)
+
+
+STEPPERS = [case for case in CASES if case.name.startswith(("lm", "seq2seq", "recurrent"))]
+
+
+@pytest.mark.parametrize("case", STEPPERS, ids=lambda case: case.name)
+def test_every_step_is_counted_operator_by_operator(case: Case) -> None:
+    """Products, other operations and both spans of reading a prompt and of steps, the choice of a token included."""
+    recipe = case.recipe("model.layers=2")
+    model, formula = make(recipe).eval(), cost(recipe)
+    batch, source = 3, 7
+    token, ids = torch.full((batch, 1), 5), torch.full((batch, source), 5)
+    alone = recipe.model.family == "lm"
+    quantities = ("macs", "operations", "span", "serial_span")
+    with torch.no_grad():
+        if alone:
+            state = model.start()
+            seen = watch(lambda: model.step(ids, state).argmax(-1), model, [ids])
+            for name in quantities:
+                assert getattr(formula.read, name).at(B=batch, n=source) == getattr(seen, name)
+        else:
+            state = model.start(ids)
+            model.step(token, state)  # which also does once what is done once
+        first = source + 1 if alone else 2
+        for t in range(first, first + 3):
+            seen = watch(lambda: model.step(token, state).argmax(-1), model, [token, *_tensors(state)])
+            for name in quantities:
+                assert getattr(formula.step, name).at(B=batch, n=source, t=t) == getattr(seen, name), (name, t)
+
+
+def _tensors(thing: Any) -> list[torch.Tensor]:
+    """Everything that a state holds on to."""
+    if isinstance(thing, torch.Tensor):
+        return [thing] if thing.is_floating_point() else []
+    if isinstance(thing, dict):
+        thing = list(thing.values())
+    if isinstance(thing, list | tuple):
+        return [tensor for part in thing for tensor in _tensors(part)]
+    return _tensors(vars(thing)) if hasattr(thing, "__dict__") else []
 
 
 def test_L2_2_decoding_takes_steps_that_wait_for_each_other_and_training_does_not() -> None:

@@ -83,7 +83,9 @@ def _recipes(words: list[str]) -> list[tuple[str, Recipe]]:
 
 
 def _check_lengths(recipe: Recipe, asked: Asked) -> None:
-    """A table of learned positions ends somewhere."""
+    """A table of learned positions ends somewhere; an image has as many tokens as it has."""
+    if _reads_images(recipe):
+        return
     both = hasattr(recipe.model, "encoder") and hasattr(recipe.model, "decoder")
     for part in ("encoder", "decoder"):
         option, length = ("--m", asked.place["m"]) if both and part == "decoder" else ("--n", asked.n)
@@ -91,6 +93,10 @@ def _check_lengths(recipe: Recipe, asked: Asked) -> None:
         size = getattr(position, "size", None)
         if size is not None and length > size:
             raise _wrong(f"{option} {length}", f"the {part}'s table of learned positions holds {size}")
+
+
+def _reads_images(recipe: Recipe) -> bool:
+    return getattr(recipe.model, "patches", None) is not None
 
 
 # -- one model -------------------------------------------------------------------------------------------------------
@@ -117,7 +123,8 @@ def _number(formula: Formula, asked: Asked) -> str:
 
 def _sheets(name: str, cost: ModelCost, asked: Asked) -> list[Sheet]:
     place = asked.place
-    lengths = [f"{letter} = {place[letter]}" for letter in (("n", "m", "B", "t") if cost.writes else ("n", "B"))]
+    open_letters = ("n", "m", "B", "t") if cost.writes else ("B",) if _reads_images(cost.recipe) else ("n", "B")
+    lengths = [f"{letter} = {place[letter]}" for letter in open_letters]
     sizes = [f"{symbol} = {size}" for symbol, size in cost.sizes.items()]
     notes = [f"at {', '.join(lengths)}; {', '.join(sizes)}", "a MAC is a multiply-accumulate; lg is ⌈log₂⌉"]
     if asked.view == "printed":

@@ -221,7 +221,10 @@ class ModelCost(Cost):
 
     @property
     def decode_span(self) -> Formula:
-        """The longest chain of operations in writing m tokens: a cache lowers work, not span (L2.2)."""
+        """The longest chain of operations in writing m tokens, each step whole before the next begins.
+
+        A cache lowers work, not span (L2.2).
+        """
         return self._decoded("span")
 
     @property

@@ -89,7 +89,7 @@ class Seq2SeqForm(Form):
     def step(self, ledger: Ledger) -> None:
         """One token through the decoder, over t tokens so far and n memory tokens."""
         encoder = cost_of(self.spec.encoder)(self.spec.encoder)
-        memory = ledger.constant(B, n, encoder.out_width(ledger))
+        memory = ledger.input(B, n, encoder.out_width(ledger)).detach()
         ledger.root.span = choice(self._decode(ledger, memory, ONE, so_far=t, stored=True)).time
 
 

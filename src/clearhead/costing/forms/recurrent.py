@@ -67,7 +67,7 @@ class Cell:
         gates = replace(x, packed=False).linear(self.gates, known=True)
         start = ledger.constant(B, self.state) if state is None else state
         memory: list[Storage] = []
-        last = ledger.repeat("steps", 2, length, lambda carried: self.step(gates, carried, memory), start)
+        last = ledger.repeat("steps", 2, length, lambda carried: self.step(gates, carried, memory), start, uneven=True)
         ledger.mixes(sequential=length, path=length)
         return replace(ledger.input(B, length, self.state, time=last.time), packed=False)  # tokens come first in memory
 
@@ -134,7 +134,7 @@ class RecurrentDecoderForm:
             for number, cell in enumerate(cells):
                 cell.declare(ledger, state if number else width + alignment.fed)
             alignment.declare()
-            stepping = reading.so_far is not None
+            stepping = inputs.length == 1
             begun = self._begun(ledger, reading, state)
             if not reading.stored:
                 alignment.prepare()
@@ -182,7 +182,8 @@ class RecurrentDecoderForm:
             states[-1] = carried
             fed = alignment.enters(carried, last)
             if fed is not None:
-                here = fed.linear(cells[0].gates, bias=False, known=True).add(gates, (B, cells[0].gates))
+                # one operator: what the token says to the gates is added as a bias is
+                here = replace(fed, time=fed.time.join(gates.time)).linear(cells[0].gates, known=True)
             for number, cell in enumerate(cells):
                 here = states[number - 1].linear(cell.gates, known=True) if number else here
                 states[number] = cell.step(here, states[number], memories[number])
@@ -192,7 +193,7 @@ class RecurrentDecoderForm:
                 return replace(top, time=top.time.join(last[0].time))
             return top
 
-        end = ledger.repeat("steps", 2, length, step, begun[-1])
+        end = ledger.repeat("steps", 2, length, step, begun[-1], uneven=True)
         ledger.mixes(sequential=length, path=length)
         if alignment.feeds == "output":
             return ledger.input(B, length, width, time=end.time)

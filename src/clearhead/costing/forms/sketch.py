@@ -150,17 +150,17 @@ class Ledger:
         finally:
             self._open.pop()
 
-    def repeat(self, name: str, times: int, letter: Expr, layer: Map, x: "Sketch") -> "Sketch":
+    def repeat(self, name: str, times: int, letter: Expr, layer: Map, x: "Sketch", *, uneven: bool = False) -> "Sketch":
         """Equal layers: the first one and the second one are run, all others are as the second.
 
-        With ``once`` they are known to be equal, and one is enough. What they share and autograd keeps (the memory, a
-        bias) belongs to the block around them.
+        With ``once`` they are known to be equal, and one is enough, unless the first is ``uneven``: it waits for more.
+        What they share and autograd keeps (the memory, a bias) belongs to the block around them.
         """
         parts = self.here.parts
         self._layers = Storage(ZERO).number, x.storage, self.here
         y = self.measured(name, layer, x)
         parts[-1].times = letter
-        if self.once:
+        if self.once and not uneven:
             y = replace(y, time=y.time.plus(parts[-1].span, letter - 1))
         elif times > 1:
             self._layers = Storage(ZERO).number, y.storage, self.here

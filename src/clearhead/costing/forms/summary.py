@@ -106,7 +106,7 @@ LINES = (
         "decode_span",
         "span of decoding",
         "time",
-        "m tokens, one after the other",
+        "m tokens, each step whole before the next begins",
         lambda cost: cost.decode_span,
         writers=True,
     ),
