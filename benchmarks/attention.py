@@ -1,7 +1,7 @@
 """Time and memory of every 1-D attention over the length, beside other libraries.
 
     pip install linformer
-    python -m benchmarks.attention [--lengths 512 1024 2048] [--rounds 7] [--threads 1] [--json FILE]
+    python -m benchmarks.attention [--lengths 512 1024 2048] [--rounds 7] [--threads 1] [--plot FILE.svg]
 
 One layer's attention of one sequence, d = 256, 4 heads, forward and with its backward pass. Those that are compared
 take turns, and medians count: disentangled attention beside transformers' DeBERTa (both with k = 512), Linformer
@@ -202,6 +202,37 @@ def check_equal() -> None:
         raise SystemExit("the outputs differ: times mean nothing")
 
 
+def draw(figures: list[dict[str, Any]], path: Path) -> None:
+    """Time and memory of a forward pass over the length, on doubly logarithmic axes."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    panels = {
+        "seconds": ("time of a forward pass, ms", 1000.0),
+        "mebibytes": ("peak memory of a forward pass, MiB", 1.0),
+    }
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+    for axis, (unit, (title, factor)) in zip(axes, panels.items(), strict=True):
+        for number, name in enumerate(KINDS):
+            points = [(row["n"], factor * row[unit]) for row in figures if row["kind"] == name and unit in row]
+            points = sorted({row[0]: row for row in points if row[1] > 0}.values())
+            if points:
+                theirs = "(" in name
+                style = {"linestyle": "--" if theirs else "-", "marker": "osD^v<>Ph"[number], "color": f"C{number}"}
+                axis.loglog(*zip(*points, strict=True), label=name, linewidth=1.5, markersize=5, **style)
+        lengths = sorted({row["n"] for row in figures if unit in row})
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(lengths, [str(length) for length in lengths])
+        axis.minorticks_off()
+        axis.set_xlabel("tokens n")
+        axis.set_title(title)
+        axis.grid(visible=True, alpha=0.3)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", frameon=False)
+    figure.savefig(path, dpi=150)
+
+
 def main() -> None:
     """Print a table per length."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -210,6 +241,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--plot", type=Path, help="draw time and memory over the length")
     parser.add_argument("--peak", nargs=3, metavar=("KIND", "HOW", "LENGTH"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.peak:
@@ -237,6 +269,8 @@ def main() -> None:
                     figures.append({"kind": name, "n": length, "how": measured.__name__, "mebibytes": size})
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1))
+    if arguments.plot:
+        draw([row for row in figures if row["how"] == "forward"], arguments.plot)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,27 @@ def test_the_recipe_reads(tmp_path: Path) -> None:
     assert (model.decoder.layers, model.decoder.position.kind, model.encoder.position.kind) == (6, "rope", "sinusoidal")
 
 
+def test_the_lecture_commands_run(tmp_path: Path) -> None:
+    """As they stand, but for --all: one claim stands for all, which tests/lectures runs."""
+    lines = re.findall(r"^clearhead (lecture.*?)\s*#", README, re.MULTILINE)
+    assert len(lines) == 3
+    for line in lines:
+        words = line.replace("--all", "L2.9").split()
+        command = [sys.executable, "-m", "clearhead", *words]
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+    assert (tmp_path / "lectures.html").is_file()
+
+
+def test_the_cost_commands_run() -> None:
+    lines = re.findall(r"^clearhead (cost.*?)\s*#", README, re.MULTILINE)
+    assert len(lines) == 4
+    for line in lines:
+        command = [sys.executable, "-m", "clearhead", *line.split()]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+
+
 def test_every_command_exists() -> None:
     commands = set(re.findall(r"^(?:\$ )?clearhead (\w+)", README, re.MULTILINE))
     helped = subprocess.run([sys.executable, "-m", "clearhead", "--help"], capture_output=True, text=True, check=True)

@@ -1,7 +1,7 @@
 """Write the pages of docs/ that are made from the code: run by `make docs`, checked by tests/test_docs.py.
 
 docs/recipe.md   every setting of a recipe: type, default, one line
-docs/claims.md   every claim of the lectures that is built: the modules that cite it, the tests that prove it
+docs/claims.md   every claim of the lectures: its verdict, the modules that carry it, the tests that prove it
 """
 
 import ast
@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from clearhead.lectures import claims
 from clearhead.recipe import Data, Decoding, Spec, Training, kinds, preset_names, preset_text, slots
 from clearhead.recipe.reading import describe_field, spec_type
 
@@ -87,30 +88,38 @@ def _settings(spec: type[Spec], tables: dict[str, type[Spec]]) -> Iterator[str]:
 
 
 def claims_page() -> str:
-    """Which module carries a claim of the lectures, and which test proves it."""
-    modules, tests = defaultdict(list), defaultdict(list)
+    """Every claim of the lectures: its verdict, the modules that carry it, the tests that prove it."""
+    modules, tests = defaultdict(set), defaultdict(list)
+    for claim in claims():
+        modules[claim.id].add(f"clearhead/{'/'.join(claim.module.split('.')[1:])}.py")
     for path in sorted((ROOT / "src").rglob("*.py")):
-        for claim in set(CLAIM.findall(path.read_text(encoding="utf-8"))):
-            modules[claim].append(f"`{path.relative_to(ROOT / 'src')}`")
+        module = path.relative_to(ROOT / "src")
+        if "lectures" not in module.parts:
+            for name in set(CLAIM.findall(path.read_text(encoding="utf-8"))):
+                modules[name].add(str(module))
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and (named := re.match(r"test_L(\d)_(\d+)_", node.name)):
-                claim = f"L{named[1]}.{named[2]}"
                 text = (ast.get_docstring(node) or "").splitlines()[0]
-                tests[claim].append(
+                tests[f"L{named[1]}.{named[2]}"].append(
                     f"`{path.relative_to(ROOT)}`: {CLAIM.sub('', text).lstrip(' ,:;')}".replace("|", r"\|")
                 )
     lines = [
         "# Claims of the lectures",
         "",
-        "Each claim that is built, the modules that carry it and the tests that prove it, each of which also rejects a",
-        "wrong variant. This page is made by `make docs` from the names of the tests and the ids in the code.",
+        "Every claim, whether it holds, the modules that carry it and the tests that prove it, each of which also",
+        "rejects a wrong variant. `clearhead lecture L4.8` runs one and shows its evidence, `clearhead lecture --all`",
+        "all of them. This page is made by `make docs` from the registry of claims, the names of the tests and the ids",
+        "in the code.",
         "",
-        "| claim | modules | tests |",
-        "|---|---|---|",
+        "| claim | what it says | verdict | modules | tests |",
+        "|---|---|---|---|---|",
     ]
-    for claim in sorted(tests, key=lambda claim: [int(part) for part in claim[1:].split(".")]):
-        lines.append(f"| {claim} | {'<br>'.join(modules[claim])} | {'<br>'.join(tests[claim])} |")
+    for claim in claims():
+        verdict = claim.verdict + (f": {claim.right}" if claim.right else "")
+        where = "<br>".join(f"`{module}`" for module in sorted(modules[claim.id]))
+        said = [text.replace("|", r"\|") for text in (claim.title, verdict)]
+        lines.append(f"| {claim.id} | {said[0]} | {said[1]} | {where} | {'<br>'.join(tests[claim.id])} |")
     return "\n".join(lines) + "\n"
 
 

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from clearhead.blocks import SingleFeedForward as SingleFeedForward
     from clearhead.blocks import Stack as Stack
     from clearhead.blocks import StandardFeedForward as StandardFeedForward
+    from clearhead.costing import Cost as Cost
+    from clearhead.costing import Formula as Formula
+    from clearhead.costing import cost as cost
     from clearhead.decoding import Hypothesis as Hypothesis
     from clearhead.decoding import Rules as Rules
     from clearhead.decoding import Sampler as Sampler
@@ -47,6 +50,9 @@ if TYPE_CHECKING:
     from clearhead.errors import ClearheadError as ClearheadError
     from clearhead.errors import RecipeError as RecipeError
     from clearhead.interop import load_huggingface as load_huggingface
+    from clearhead.lectures import Outcome as Outcome
+    from clearhead.lectures import claims as claims
+    from clearhead.lectures import demonstrate as demonstrate
     from clearhead.models import ClassifierModel as ClassifierModel
     from clearhead.models import EncoderModel as EncoderModel
     from clearhead.models import LanguageModel as LanguageModel
@@ -104,9 +110,11 @@ _CONTENTS: dict[str, list[str]] = {
         "influence",
         *("SavedModel", "save_model", "load_model", "pick_device"),
     ],
+    "costing": ["cost", "Cost", "Formula"],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
     "predictor": ["load", "Predictor", "TextWriter", "Labeller", "Filler", "Answer"],
     "interop": ["load_huggingface"],
+    "lectures": ["claims", "demonstrate", "Outcome"],
     "errors": ["ClearheadError", "RecipeError"],
 }
 _HOME = {name: layer for layer, names in _CONTENTS.items() for name in names}

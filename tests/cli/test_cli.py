@@ -40,7 +40,7 @@ def test_help_imports_no_torch_and_is_quick() -> None:
 def test_help_teaches() -> None:
     result = run("--help")
     assert result.returncode == 0
-    for word in ("train", "eval", "check", "presets", "show", "import", "section.key=value"):
+    for word in ("train", "eval", "check", "presets", "show", "lecture", "import", "section.key=value"):
         assert word in result.stdout
     for command in ("train", "eval", "check", "presets", "show", "import"):
         assert run(command, "--help").returncode == 0

@@ -91,6 +91,8 @@ def fused(
     """
     if bias is not None:
         mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
+        if mask.dim() == 3 and query.dim() == 4:
+            mask = mask[None]  # with three dimensions torch would leave its kernel and form the weights
     return F.scaled_dot_product_attention(
         query,
         keys,

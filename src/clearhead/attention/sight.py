@@ -75,14 +75,16 @@ class Sight:
 
     def mask(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "..."] | None:
         """True where a query may look, to be broadcast over (b, h, n, m); None if it may look everywhere."""
-        if (queries, keys) not in self._masks:
-            self._masks[queries, keys] = self._make_mask(queries, keys, device)
-        return self._masks[queries, keys]
+        for sizes, mask in self._masks:
+            if sizes == (queries, keys):
+                return mask
+        self._masks.append(((queries, keys), self._make_mask(queries, keys, device)))
+        return self._masks[-1][1]
 
     @cached_property
-    def _masks(self) -> dict[tuple[int, int], Bool[Tensor, "..."] | None]:
-        """Masks made so far: all layers of a stack ask for the same one."""
-        return {}
+    def _masks(self) -> list[tuple[tuple[int, int], Bool[Tensor, "..."] | None]]:
+        """Masks made so far, hardly ever more than one; a list, as symbolic sizes cannot be keys."""
+        return []
 
     def _make_mask(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "..."] | None:
         mask = None

@@ -43,7 +43,7 @@ class Patches(nn.Module):
             shown = " × ".join(map(str, pixels.shape[1:]))
             raise DataError(f"an image of {shown} numbers; [model.patches] says {' × '.join(map(str, expected))}")
         patches = to_tiles(pixels.flatten(1, 2), self.image, (self.size, self.size))  # (b·n, size², channels)
-        tokens: Tensor = self.map(patches.reshape(len(pixels), -1, self.map.in_features))  # (b, n, p) → (b, n, d)
+        tokens: Tensor = self.map(patches.reshape(pixels.shape[0], -1, self.map.in_features))  # (b, n, p) → (b, n, d)
         if self.class_token is None:
             return tokens
-        return torch.cat((self.class_token.weight.expand(len(pixels), 1, -1), tokens), dim=1)
+        return torch.cat((self.class_token.weight.expand(pixels.shape[0], 1, -1), tokens), dim=1)

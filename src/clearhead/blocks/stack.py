@@ -100,7 +100,7 @@ class Stack(Decoder):
 
         With a cache, ``inputs`` are the tokens after those that it has seen.
         """
-        batch, length = len(inputs), self.embedding.length(inputs)
+        batch, length = inputs.shape[0], self.embedding.length(inputs)
         all_present, total = present, length
         if cache is not None:
             all_present, total = cache.with_new(batch, length, present, inputs.device), cache.length + length

@@ -7,7 +7,9 @@ import typer
 import clearhead
 from clearhead.cli.check import check
 from clearhead.cli.convert import convert
+from clearhead.cli.cost import cost
 from clearhead.cli.evaluate import evaluate
+from clearhead.cli.lecture import lecture
 from clearhead.cli.presets import presets
 from clearhead.cli.run import run
 from clearhead.cli.score import score
@@ -30,6 +32,8 @@ app.command()(score)
 app.command()(check)
 app.command()(presets)
 app.command()(show)
+app.command()(cost)
+app.command()(lecture)
 app.command("import")(convert)
 
 

@@ -1,10 +1,11 @@
 """How words and options of a command name data: recipe, preset, task, file, parallel files."""
 
+import gzip
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from clearhead.errors import DataError, Problem, RecipeError, did_you_mean
+from clearhead.errors import Problem, RecipeError, did_you_mean
 
 
 def data_settings(
@@ -33,19 +34,18 @@ def data_settings(
     if source is None and named is not None and _is_text(named):
         settings.insert(0, "model.family=lm")
     if source is None:
-        settings = [setting for word in words if word in TASKS for setting in TASKS[word].model] + settings
+        settings = [setting for word in words if word in TASKS for setting in TASKS[word].settings] + settings
     return source, [*settings, *(word for word in words if "=" in word)]
 
 
 def _is_text(file: Path) -> bool:
     """Whether a file holds lines of text, by its name and its first line; what is wrong with it is told later."""
-    from clearhead.data.lines import read_lines
-
     if not file.name.removesuffix(".gz").endswith(".txt"):
         return False
     try:
-        return "\t" not in next(read_lines(file), "")
-    except DataError:
+        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as stream:
+            return b"\t" not in stream.readline()
+    except (OSError, EOFError):
         return True
 
 

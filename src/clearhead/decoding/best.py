@@ -1,7 +1,8 @@
 """The largest of many values, block by block.
 
-torch finds the largest value of a row with its full width of vectors, but its place one by one. So rows are cut into
-blocks: the largest of each block is found fast, and only the blocks that can hold the best are searched for places.
+torch finds the largest value of a row with its full width of vectors, but its place one by one. So, for the places of
+several, rows are cut into blocks: the largest of each block is found fast, and only the blocks that can hold the best
+are searched for places.
 
 Shapes: r rows, V values of a row, c places wanted.
 """
@@ -17,11 +18,13 @@ FROM = 1024
 
 
 def best_place(values: Float[Tensor, "r V"]) -> Int[Tensor, "r"]:
-    """Where the largest value of each row stands: the first of equal ones."""
-    if values.shape[1] < FROM:
+    """Where the largest value of each row stands: the first of equal ones.
+
+    NumPy finds the place, too, with the full width of vectors.
+    """
+    if values.dtype is not torch.float32 or values.device.type != "cpu":
         return values.argmax(-1)
-    inside, places = _inside(values, _block_maxima(values).argmax(-1, keepdim=True))
-    return places.gather(1, inside.argmax(-1, keepdim=True))[:, 0]
+    return torch.from_numpy(values.numpy().argmax(-1))
 
 
 def best_places(values: Float[Tensor, "r V"], count: int) -> tuple[Float[Tensor, "r c"], Int[Tensor, "r c"]]:

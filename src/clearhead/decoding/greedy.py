@@ -3,6 +3,7 @@
 Shapes: b lines, V tokens of the vocabulary.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -26,36 +27,42 @@ def greedy(
     A line that is finished leaves the batch at once. A line of which no token may come next ends as well.
     """
     answers: list[Hypothesis] = [Hypothesis([], 0.0, 0.0, finished=False)] * len(first)
-    alive = torch.arange(len(first))
-    limits = torch.tensor(list(rules.longest))
-    written = torch.empty(len(first), 0, dtype=torch.long)
-    total = torch.zeros(len(first), dtype=torch.float64)
+    written: list[list[int]] = [[] for _ in first]
+    totals = [0.0] * len(first)
+    alive = list(range(len(first)))
     ids = torch.tensor(first)[:, None]
-    while len(alive):
+    length = 0
+    while alive:
         values = stepper.step(ids)[:, 0].cpu()  # (b, V)
         if scored:
             values = values.log_softmax(-1)
         if not rules.plain:
-            before = [[row] for row in written.tolist()] if rules.look_back else []
-            rules.forbid(values[:, None], alive.tolist(), written.shape[1], before, eos)
-        tokens = best_place(values) if pick is None else pick(values, [rules.number(line) for line in alive.tolist()])
-        chosen = values.gather(1, tokens[:, None])[:, 0]
-        stuck = chosen == -torch.inf  # nothing may come next
-        ended = (tokens == eos) & ~stuck
-        if scored:
-            total += chosen.double().masked_fill(stuck, 0.0)
-        written = torch.cat((written, tokens[:, None]), dim=1)
-        done = ended | stuck | (written.shape[1] >= limits)
-        if done.any():
-            for row in done.nonzero()[:, 0].tolist():
-                over = bool(ended[row] or stuck[row])
-                log_p = float(total[row]) if scored else float("nan")
-                answer = written[row, : written.shape[1] - over].tolist()
-                answers[int(alive[row])] = Hypothesis(answer, log_p, log_p, finished=bool(ended[row]))
-            rows = (~done).nonzero()[:, 0]
-            alive, limits, written, total = alive[rows], limits[rows], written[rows], total[rows]
-            tokens = tokens[rows]
-            if len(alive):
+            before = [[written[line]] for line in alive] if rules.look_back else []
+            rules.forbid(values[:, None], alive, length, before, eos)
+        tokens = best_place(values) if pick is None else pick(values, [rules.number(line) for line in alive])
+        chosen: list[float] = []
+        if scored or not rules.lenient:
+            chosen = values.gather(1, tokens[:, None])[:, 0].tolist()
+        length += 1
+        going_on = []
+        # a few lines of plain Python cost less than as many operations on small tensors
+        for row, token in enumerate(tokens.tolist()):
+            line = alive[row]
+            stuck = bool(chosen) and chosen[row] == -math.inf  # nothing may come next
+            ended = token == eos and not stuck
+            if scored and not stuck:
+                totals[line] += chosen[row]
+            if not (ended or stuck):
+                written[line].append(token)
+            if ended or stuck or length >= rules.longest[line]:
+                log_p = totals[line] if scored else math.nan
+                answers[line] = Hypothesis(written[line], log_p, log_p, finished=ended)
+            else:
+                going_on.append(row)
+        if len(going_on) < len(alive):
+            rows = torch.tensor(going_on, dtype=torch.long)
+            alive, tokens = [alive[row] for row in going_on], tokens[rows]
+            if alive:
                 stepper.keep(rows)
         ids = tokens[:, None]
     return answers

@@ -5,6 +5,7 @@ Rules forbid tokens after the model has spoken: a score stays the model's own lo
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -63,6 +64,11 @@ class Rules:
         return not (self.banned or self.allowed or any(self.shortest) or any(self.prefixes))
 
     @property
+    def lenient(self) -> bool:
+        """Whether something may always come next: at most single tokens are banned."""
+        return not (self.look_back or any(self.shortest))
+
+    @property
     def look_back(self) -> bool:
         """Whether what may come next depends on the tokens before, not only on how many they are."""
         return self.allowed is not None or any(self.prefixes)
@@ -75,7 +81,7 @@ class Rules:
         Their beams have ``length`` tokens, which are ``written``; they are only needed if the rules look back.
         """
         if self.banned:
-            values[:, :, list(self.banned)] = -torch.inf
+            values.index_fill_(2, self._banned, -torch.inf)
         if self.shortest:
             short = [row for row, line in enumerate(lines) if length < self.shortest[line]]
             values[short if len(short) < len(lines) else slice(None), :, eos] = -torch.inf
@@ -89,6 +95,10 @@ class Rules:
                     kept = values[row, beam, inside]
                     values[row, beam] = -torch.inf
                     values[row, beam, inside] = kept
+
+    @cached_property
+    def _banned(self) -> Tensor:
+        return torch.tensor(self.banned)
 
     def _may(self, line: int, tokens: list[int]) -> Collection[int] | None:
         if self.prefixes and len(tokens) < len(self.prefixes[line]):

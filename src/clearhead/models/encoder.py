@@ -59,7 +59,7 @@ class EncoderModel(Model):
 
     def pool(self, states: Float[Tensor, "b n d"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b d"]:
         """One vector for the sequence, from its first token that is no padding."""
-        rows = torch.arange(len(states), device=states.device)
+        rows = torch.arange(states.shape[0], device=states.device)
         first = states[:, 0] if present is None else states[rows, present.int().argmax(1)]
         return first if self.pooler is None else torch.tanh(self.pooler(first))
 

@@ -46,7 +46,7 @@ def bias_of_distance(
     Lines that share their positions have n + m − 1 distances, not n·m: the bias is computed for those and spread.
     """
     if queries.dim() == 1:
-        n, m = len(queries), len(keys)
+        n, m = queries.shape[0], keys.shape[0]
         distances = keys[0] - queries[-1] + torch.arange(n + m - 1, device=keys.device)
         return by_distance(bias(distances), m)
     return bias(keys.unsqueeze(-2) - queries.unsqueeze(-1)).transpose(0, 1)  # (b, h, n, m)

@@ -39,7 +39,7 @@ from clearhead.recipe.recurrent import (
     RecurrentDecoder,
     RecurrentEncoder,
 )
-from clearhead.recipe.registry import Kind, Kinded, Spec, kinds, module_of, register, slots
+from clearhead.recipe.registry import Kind, Kinded, Spec, cost_of, kinds, module_of, register, slots
 from clearhead.recipe.sources import preset_names, preset_text
 from clearhead.recipe.training import METRICS, RISING, Decoding, Masking, Optimizer, Schedule, Training
 from clearhead.recipe.writing import recipe_table, recipe_toml
@@ -109,6 +109,7 @@ __all__ = [
     "TransformerEncoder",
     "Vocabulary",
     "Window",
+    "cost_of",
     "dropout_rate",
     "kinds",
     "module_of",

@@ -186,6 +186,18 @@ class Disentangled(AttentionSpec):
             )
 
 
-register(MultiHead, module="clearhead.attention.multihead:MultiHeadAttention")
-register(Disentangled, module="clearhead.attention.disentangled:DisentangledAttention")
-register(Linformer, module="clearhead.attention.linformer:LinformerAttention")
+register(
+    MultiHead,
+    module="clearhead.attention.multihead:MultiHeadAttention",
+    cost="clearhead.costing.forms.attention:multihead",
+)
+register(
+    Linformer,
+    module="clearhead.attention.linformer:LinformerAttention",
+    cost="clearhead.costing.forms.attention:linformer",
+)
+register(
+    Disentangled,
+    module="clearhead.attention.disentangled:DisentangledAttention",
+    cost="clearhead.costing.forms.disentangled:disentangled",
+)

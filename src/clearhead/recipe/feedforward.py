@@ -51,7 +51,17 @@ class Gated(_TwoMaps):
     kind: Literal["gated"] = "gated"
 
 
-register(Standard, module="clearhead.blocks.feedforward:StandardFeedForward")
-register(Outer, module="clearhead.blocks.feedforward:OuterFeedForward")
-register(Single, module="clearhead.blocks.feedforward:SingleFeedForward")
-register(Gated, module="clearhead.blocks.feedforward:GatedFeedForward")
+register(
+    Standard,
+    module="clearhead.blocks.feedforward:StandardFeedForward",
+    cost="clearhead.costing.forms.feedforward:standard",
+)
+register(
+    Outer, module="clearhead.blocks.feedforward:OuterFeedForward", cost="clearhead.costing.forms.feedforward:outer"
+)
+register(
+    Single, module="clearhead.blocks.feedforward:SingleFeedForward", cost="clearhead.costing.forms.feedforward:single"
+)
+register(
+    Gated, module="clearhead.blocks.feedforward:GatedFeedForward", cost="clearhead.costing.forms.feedforward:gated"
+)

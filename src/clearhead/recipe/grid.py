@@ -114,8 +114,10 @@ class Relative2d(PositionSpec):
     """Distances in rows and in columns are told apart up to this one, k; those beyond share its bias."""
 
 
-register(Grid, module="clearhead.attention.grid:GridAttention")
-register(Axial, module="clearhead.attention.grid:AxialAttention")
-register(Window, module="clearhead.attention.grid:WindowAttention")
-register(Sinusoidal2d, module="clearhead.positions.grid:GridSinusoids")
-register(Relative2d, module="clearhead.positions.grid:GridBias")
+register(Grid, module="clearhead.attention.grid:GridAttention", cost="clearhead.costing.forms.grid:grid")
+register(Axial, module="clearhead.attention.grid:AxialAttention", cost="clearhead.costing.forms.grid:axial")
+register(Window, module="clearhead.attention.grid:WindowAttention", cost="clearhead.costing.forms.grid:window")
+register(
+    Sinusoidal2d, module="clearhead.positions.grid:GridSinusoids", cost="clearhead.costing.forms.position:sinusoidal"
+)
+register(Relative2d, module="clearhead.positions.grid:GridBias", cost="clearhead.costing.forms.grid:relative_2d")

@@ -462,12 +462,24 @@ class Classifier(Encoder):
             yield "pooling", "the class token is there for the head to look at: use pooling = first"
 
 
-register(TransformerEncoder, module="clearhead.models.assemble:TransformerEncoder")
-register(TransformerDecoder, module="clearhead.models.assemble:TransformerDecoder")
-register(Seq2Seq, module="clearhead.models.seq2seq:Seq2Seq")
-register(LanguageModel, module="clearhead.models.lm:LanguageModel")
-register(Encoder, module="clearhead.models.encoder:EncoderModel")
-register(Classifier, module="clearhead.models.encoder:ClassifierModel")
+register(
+    TransformerEncoder,
+    module="clearhead.models.assemble:TransformerEncoder",
+    cost="clearhead.costing.forms.stack:TransformerForm",
+)
+register(
+    TransformerDecoder,
+    module="clearhead.models.assemble:TransformerDecoder",
+    cost="clearhead.costing.forms.stack:TransformerForm",
+)
+register(Seq2Seq, module="clearhead.models.seq2seq:Seq2Seq", cost="clearhead.costing.forms.family:Seq2SeqForm")
+register(
+    LanguageModel, module="clearhead.models.lm:LanguageModel", cost="clearhead.costing.forms.family:LanguageModelForm"
+)
+register(Encoder, module="clearhead.models.encoder:EncoderModel", cost="clearhead.costing.forms.family:EncoderForm")
+register(
+    Classifier, module="clearhead.models.encoder:ClassifierModel", cost="clearhead.costing.forms.family:ClassifierForm"
+)
 
 
 class Recipe(Spec):

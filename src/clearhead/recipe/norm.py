@@ -55,5 +55,5 @@ class RmsNorm(NormSpec):
     kind: Literal["rmsnorm"] = "rmsnorm"
 
 
-register(LayerNorm, module="clearhead.blocks.norm:LayerNorm")
-register(RmsNorm, module="clearhead.blocks.norm:RmsNorm")
+register(LayerNorm, module="clearhead.blocks.norm:LayerNorm", cost="clearhead.costing.forms.norm:layernorm")
+register(RmsNorm, module="clearhead.blocks.norm:RmsNorm", cost="clearhead.costing.forms.norm:rmsnorm")

@@ -118,10 +118,16 @@ class Rotary(PositionSpec):
     """Sets the wavelengths, from 2π to about 2π times this."""
 
 
-register(NoPosition, module="clearhead.positions.absolute:NoPosition")
-register(Sinusoidal, module="clearhead.positions.absolute:SinusoidalPosition")
-register(Learned, module="clearhead.positions.absolute:LearnedPosition")
-register(T5Buckets, module="clearhead.positions.relative:BucketBias")
-register(Alibi, module="clearhead.positions.relative:AlibiBias")
-register(Shaw, module="clearhead.positions.shaw:ShawPosition")
-register(Rotary, module="clearhead.positions.relative:RotaryPosition")
+register(NoPosition, module="clearhead.positions.absolute:NoPosition", cost="clearhead.costing.forms.position:none")
+register(
+    Sinusoidal,
+    module="clearhead.positions.absolute:SinusoidalPosition",
+    cost="clearhead.costing.forms.position:sinusoidal",
+)
+register(
+    Learned, module="clearhead.positions.absolute:LearnedPosition", cost="clearhead.costing.forms.position:learned"
+)
+register(T5Buckets, module="clearhead.positions.relative:BucketBias", cost="clearhead.costing.forms.position:t5")
+register(Alibi, module="clearhead.positions.relative:AlibiBias", cost="clearhead.costing.forms.position:alibi")
+register(Shaw, module="clearhead.positions.shaw:ShawPosition", cost="clearhead.costing.forms.position:shaw")
+register(Rotary, module="clearhead.positions.relative:RotaryPosition", cost="clearhead.costing.forms.position:rope")

@@ -150,9 +150,25 @@ class Recurrent(Seq2Seq):
     """Writes the target, token by token."""
 
 
-register(NoAlignment, module="clearhead.blocks.alignment:NoAlignment")
-register(Bahdanau, module="clearhead.blocks.alignment:BahdanauAlignment")
-register(Luong, module="clearhead.blocks.alignment:LuongAlignment")
-register(RecurrentEncoder, module="clearhead.blocks.recurrent:RecurrentEncoder")
-register(RecurrentDecoder, module="clearhead.blocks.recurrent:RecurrentDecoder")
-register(Recurrent, module="clearhead.models.seq2seq:Seq2Seq")
+register(
+    NoAlignment,
+    module="clearhead.blocks.alignment:NoAlignment",
+    cost="clearhead.costing.forms.alignment:NoAlignmentForm",
+)
+register(
+    Bahdanau,
+    module="clearhead.blocks.alignment:BahdanauAlignment",
+    cost="clearhead.costing.forms.alignment:BahdanauForm",
+)
+register(Luong, module="clearhead.blocks.alignment:LuongAlignment", cost="clearhead.costing.forms.alignment:LuongForm")
+register(
+    RecurrentEncoder,
+    module="clearhead.blocks.recurrent:RecurrentEncoder",
+    cost="clearhead.costing.forms.recurrent:RecurrentEncoderForm",
+)
+register(
+    RecurrentDecoder,
+    module="clearhead.blocks.recurrent:RecurrentDecoder",
+    cost="clearhead.costing.forms.recurrent:RecurrentDecoderForm",
+)
+register(Recurrent, module="clearhead.models.seq2seq:Seq2Seq", cost="clearhead.costing.forms.family:Seq2SeqForm")

@@ -1,0 +1,192 @@
+"""What a recurrent decoder's look at the source costs: Bahdanau's and Luong's attention, or none (L1.3)."""
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from sympy import Expr
+
+from clearhead.costing.forms.attention import choose
+from clearhead.costing.forms.letters import B
+from clearhead.costing.forms.sketch import ONE, ZERO, Ledger, Sketch, Time
+from clearhead.recipe import Bahdanau, Luong, NoAlignment
+
+
+class AlignmentForm:
+    """What enters a step, and what comes out of it."""
+
+    feeds: Literal["nothing", "context", "output"] = "nothing"
+
+    def __init__(self, spec: Any, ledger: Ledger, *, width: Expr, state: Expr, memory: Sketch | None) -> None:
+        self.spec, self.ledger, self.width, self.state, self.memory = spec, ledger, width, state, memory
+
+    @property
+    def fed(self) -> Expr:
+        """Features of what enters a step beside the token."""
+        return ZERO
+
+    def declare(self) -> None:
+        """Its parameters."""
+
+    def prepare(self) -> None:
+        """Project the memory, once for all steps."""
+
+    def enters(self, state: Sketch, last: list[Sketch]) -> Sketch | None:
+        """What enters a step: nothing, what this state sees, or the last output."""
+        del state, last
+        return None
+
+    def contexts(self, length: Expr, time: Time) -> Sketch | None:
+        """What was seen before each step, once all steps are done."""
+        del length, time
+        return None
+
+    def output(self, states: Sketch, tokens: Sketch, contexts: Sketch | None) -> Sketch:
+        """The decoder's vectors."""
+        raise NotImplementedError
+
+
+class NoAlignmentForm(AlignmentForm):
+    """The states themselves; if they have another width, through a linear map."""
+
+    spec: NoAlignment
+
+    def declare(self) -> None:
+        """A map, if the widths differ."""
+        if self.state != self.width:
+            self.ledger.linear(self.state, self.width)
+
+    def output(self, states: Sketch, tokens: Sketch, contexts: Sketch | None) -> Sketch:
+        """The states."""
+        del tokens, contexts
+        return states if self.state == self.width else states.linear(self.width, known=True)
+
+
+class _Looking(AlignmentForm):
+    """A state looks at the memory, whose vectors are their own values."""
+
+    keys: Sketch | None = None
+
+    @property
+    def _score(self) -> str:
+        return "concat"
+
+    @property
+    def _size(self) -> Expr:
+        """Features in which state and memory meet."""
+        return self.state
+
+    @property
+    def _memory(self) -> Sketch:
+        assert self.memory is not None  # a recipe that looks has an encoder
+        return self.memory
+
+    def declare(self) -> None:
+        """The maps of state and memory, and the direction in which they meet."""
+        ledger = self.ledger
+        if self._score != "dot":
+            ledger.linear(self._memory.shape[-1], self._size, bias=False)
+        if self._score == "concat":
+            ledger.linear(self.state, self._size, bias=False)
+            ledger.parameter(self._size, kind="vector")
+
+    def prepare(self) -> None:
+        """n·k·a for the keys."""
+        memory = self._memory
+        self.keys = memory if self._score == "dot" else memory.linear(self._size, bias=False, known=True)
+
+    def look(self, states: Sketch) -> Sketch:
+        """The context of each state."""
+        memory, (_, steps, _) = self._memory, states.shape
+        keys = self.keys or self.ledger.constant(B, memory.shape[-2], self._size)
+        if self._score == "concat":
+            query = states.linear(self._size, bias=False, known=True)
+            meeting = query.add(keys, (B, steps, memory.shape[-2], self._size)).apply(keeps="output")
+            scores = meeting.scale().sum(B, steps, memory.shape[-2])
+        else:
+            scores = states.matmul(keys.transpose())
+        weights = choose(scores, hard=self.spec.choice == "hard")
+        return weights.matmul(memory)
+
+
+class BahdanauForm(_Looking):
+    """The state before the step asks; the answer enters the step, and the readout."""
+
+    spec: Bahdanau
+    feeds = "context"
+
+    @property
+    def fed(self) -> Expr:
+        """The context."""
+        return self._memory.shape[-1]
+
+    @property
+    def _size(self) -> Expr:
+        return self.ledger.letters("a", self.spec.size) if self.spec.size else self.state
+
+    def declare(self) -> None:
+        """The attention's, and the readout."""
+        super().declare()
+        twice = 2 if self.spec.readout == "maxout" else 1
+        self.ledger.linear(self.state + self.width + self.fed, twice * self.width)
+
+    def enters(self, state: Sketch, last: list[Sketch]) -> Sketch:
+        """What the state sees."""
+        del last
+        context = self.look(state.view(B, ONE, self.state))
+        return context.view(B, self.fed)
+
+    def contexts(self, length: Expr, time: Time) -> Sketch:
+        """All contexts, side by side."""
+        return self.ledger.input(B, length, self.fed, time=time)
+
+    def output(self, states: Sketch, tokens: Sketch, contexts: Sketch | None) -> Sketch:
+        """The readout of state, token and context: the larger of each two features, or tanh."""
+        assert contexts is not None
+        _, length, _ = states.shape
+        states = states.beside(tokens, *states.shape)
+        joined = states.beside(contexts, B, length, self.state + self.width + self.fed)
+        if self.spec.readout == "tanh":
+            return joined.linear(self.width, known=True).apply(keeps="output")
+        mixed = joined.linear(2 * self.width, known=True)
+        result = mixed.kernel(B * length * self.width, ONE, shape=(B, length, self.width), keeps=[mixed.storage])
+        self.ledger.save(result.storage)
+        return result
+
+
+class LuongForm(_Looking):
+    """The state after the step asks; the answer makes the output, which may enter the next step."""
+
+    spec: Luong
+
+    @property
+    def feeds(self) -> Literal["nothing", "output"]:  # type: ignore[override]
+        """The last output, with input feeding."""
+        return "output" if self.spec.input_feeding else "nothing"
+
+    @property
+    def fed(self) -> Expr:
+        """The last output."""
+        return self.width if self.spec.input_feeding else ZERO
+
+    @property
+    def _score(self) -> str:
+        return self.spec.score
+
+    def declare(self) -> None:
+        """The attention's, and the map to the output."""
+        super().declare()
+        self.ledger.linear(self._memory.shape[-1] + self.state, self.width, bias=False)
+
+    def enters(self, state: Sketch, last: list[Sketch]) -> Sketch | None:
+        """The last output; before the first there is none, and zeros enter."""
+        if not self.spec.input_feeding:
+            return None
+        zero = replace(self.ledger.constant(B, self.width), data=True)
+        return replace((last[0] if last else zero).view(B, self.width), time=state.time)
+
+    def output(self, states: Sketch, tokens: Sketch, contexts: Sketch | None) -> Sketch:
+        """tanh(W[c; s])."""
+        del tokens, contexts
+        _, length, _ = states.shape
+        joined = self.look(states).beside(states, B, length, self._memory.shape[-1] + self.state)
+        return joined.linear(self.width, bias=False, known=True).apply(keeps="output")

@@ -1,0 +1,193 @@
+"""What attention costs: the mechanisms on sketches, as their modules compute them.
+
+Shapes: b batch, h heads, n queries, m keys, q = d̃_q and e = d̃_v features inside a head.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from sympy import Expr
+
+from clearhead.costing.forms.position import Scheme
+from clearhead.costing.forms.sketch import FLOAT, MASK, ONE, Ledger, Sketch, Storage, Time, product
+from clearhead.recipe import Linformer, MultiHead
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the queries of one call can see."""
+
+    part: str = ""
+    """Marks the letters of this part where they differ from those of another: enc, dec, cross."""
+    causal: bool = False
+    """No query sees a key behind it."""
+    scheme: Scheme = field(default_factory=Scheme)
+    """The relative positions of the stack, or of the layer."""
+    so_far: Expr | None = None
+    """With a cache: how many tokens there are with the new one."""
+    stored: bool = False
+    """Keys and values of the memory are in the cache already."""
+    grid: tuple[Expr, Expr] | None = None
+    """Rows and columns, if the tokens are the cells of a grid."""
+
+    def visible(self, queries: Expr, keys: Expr) -> Expr:
+        """The share of all pairs of a query and a key that may be seen: n(n+1)/2 of n² behind a causal mask."""
+        return (keys + 1) / (2 * keys) if self.causal and queries == keys else ONE
+
+
+def multihead(spec: MultiHead, x: Sketch, memory: Sketch | None = None, *, look: Look) -> Sketch:
+    """concat(head_1 … head_h) W_O (L0.8, L4.2): projections, scores, choice, values, output."""
+    return _multihead(spec, x, memory, look=look, shrink=None)
+
+
+def _multihead(
+    spec: MultiHead, x: Sketch, memory: Sketch | None, *, look: Look, shrink: Callable[[Sketch, str], Sketch] | None
+) -> Sketch:
+    """``shrink`` sums up keys and values, if something does."""
+    ledger, letters, width = x.ledger, x.ledger.letters, x.shape[-1]
+    h = letters("h", spec.heads, look.part)
+    q = letters("d_q", spec.query_size, look.part) if spec.query_size else width / h
+    e = letters("d_v", spec.value_size, look.part) if spec.value_size else width / h
+
+    def project(tokens: Sketch, size: Expr) -> Sketch:
+        return (tokens.linear(h * size, bias=spec.bias) if spec.projections else tokens).split_heads(h)
+
+    query = look.scheme.rotate(project(x, q))
+    candidates = x if memory is None else memory
+    outside = Ledger(letters=letters) if look.stored else ledger  # what the cache holds was paid for before
+    candidates = replace(candidates, ledger=outside)
+    keys, values = look.scheme.rotate(project(candidates, q)), project(candidates, e)
+    if shrink is not None:
+        keys, values = shrink(keys, "keys"), shrink(values, "values")
+    if look.stored:
+        keys, values = (replace(part.detach(), ledger=ledger, time=Time()) for part in (keys, values))
+        ledger.count("cache", keys.storage.size + values.storage.size)
+    if look.so_far is not None:
+        keys, values = keep(keys, look.so_far), keep(values, look.so_far)
+    if spec.score == "multiplicative":
+        ledger.parameter(h, q, q)
+        query = query.matmul(replace(ledger.input(x.shape[0], h, q, q), packed=False))  # expanded over the batch
+    ledger.mixes()
+    heads = attend(query, keys, values, spec=spec, look=look)
+    joined = heads.join_heads()
+    return joined.linear(width, bias=spec.bias) if spec.output else joined
+
+
+def linformer(spec: Linformer, x: Sketch, memory: Sketch | None = None, *, look: Look) -> Sketch:
+    """Keys and values summed up into k slots (L2.14): 4nd² + 4nkd."""
+    k, longest = _slots(spec, x.ledger, look.part)
+
+    def shrink(heads: Sketch, which: str) -> Sketch:
+        batch, count, length, size = heads.shape
+        ledger = heads.ledger
+        if which == "keys" or spec.sharing in ("none", "headwise"):
+            _length_map(spec, ledger, count, k, longest)
+        if spec.sharing == "none":  # a map for each head, expanded over the batch
+            return replace(ledger.input(batch, count, k, length), packed=False).matmul(heads)
+        joined = heads.view(batch, count * size, length, packed=False)
+        return joined.linear(k, bias=False, known=True).view(batch, count, k, size)
+
+    return _multihead(spec, x, memory, look=replace(look, scheme=Scheme()), shrink=shrink)
+
+
+def _slots(spec: Linformer, ledger: Ledger, part: str) -> tuple[Expr, Expr]:
+    return ledger.letters("k", spec.rank, part), ledger.letters("N", spec.length, part)
+
+
+def _length_map(spec: Linformer, ledger: Ledger, heads: Expr, k: Expr, longest: Expr) -> None:
+    if spec.sharing != "layerwise":
+        ledger.parameter(heads if spec.sharing == "none" else ONE, k, longest)
+
+
+def _shared_by_layers(spec: Linformer, ledger: Ledger, width: Expr, part: str) -> None:
+    """The one map of all layers, heads, keys and values."""
+    del width
+    if spec.sharing == "layerwise":
+        ledger.parameter(ONE, *_slots(spec, ledger, part))
+
+
+linformer.shared_part = _shared_by_layers  # type: ignore[attr-defined]
+
+
+def keep(new: Sketch, so_far: Expr) -> Sketch:
+    """Keys, or values, of all tokens: the new ones behind those that the cache holds."""
+    batch, heads, _, size = new.shape
+    shape = (batch, heads, so_far, size)
+    new.ledger.count("cache", product(*shape, FLOAT))
+    return new.view(*shape)
+
+
+def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHead, look: Look) -> Sketch:
+    """choice(score/scale + bias)V (L0.5): explicit, which forms the n×m weights, or fused, which does not (L1.11)."""
+    n, m, scheme = query.shape[-2], keys.shape[-2], look.scheme
+    bias, scaled = scheme.bias(), spec.scale != "none"
+    if (term := scheme.key_term(query)) is not None:
+        term = term.scale() if scaled else term
+        bias = term if bias is None else bias.add(term)
+    visible = look.visible(n, m)
+    masked = look.causal and look.so_far is None
+    fusable = spec.score != "additive" and spec.choice == "soft" and not scheme.weighs_positions
+    if query.ledger.path == "fused" and fusable:
+        return _fused(query, keys, values, bias=bias, masked=masked, visible=visible)
+    if spec.score == "additive":
+        scores = _additive(query, keys)
+    else:
+        scores = query.matmul(keys.transpose(), visible=visible)
+        scores = scores.scale() if scaled else scores
+    if bias is not None:
+        scores = scores.add(bias)
+    weights = choose(scores, hard=spec.choice == "hard", mask=n * m if masked else None)
+    heads = weights.matmul(values, visible=visible)
+    places = scheme.value_term(weights)
+    return heads if places is None else heads.add(places)
+
+
+def _additive(query: Sketch, keys: Sketch) -> Sketch:
+    """u·tanh(q + k), which is no matrix product: every query meets every key in d̃_q features."""
+    batch, heads, n, size = query.shape
+    meeting = query.add(keys, (batch, heads, n, keys.shape[-2], size)).apply(keeps="output")
+    query.ledger.parameter(heads, size)
+    query.ledger.save(meeting.storage)
+    return meeting.scale().sum(batch, heads, n, keys.shape[-2])
+
+
+def choose(scores: Sketch, *, hard: bool = False, mask: Expr | None = None) -> Sketch:
+    """Softmax, or the one best key (L0.3); a mask hides scores before and weights after, and is kept both times."""
+    if mask is not None:
+        scores = scores.masked(Storage(mask * MASK))
+    weights = scores.softmax()
+    if hard:
+        best = scores.best()
+        weights = best.add(weights).detach().add(weights)
+    if mask is not None:
+        weights = weights.masked(Storage(mask * MASK))
+    return weights
+
+
+def _fused(
+    query: Sketch,
+    keys: Sketch,
+    values: Sketch,
+    *,
+    bias: Sketch | None,
+    masked: bool,
+    visible: Expr,
+) -> Sketch:
+    """torch's kernel keeps queries, keys, values, the result and one number a row (L1.11).
+
+    It wants values as wide as queries and a bias without gradient; else torch itself takes the explicit way.
+    """
+    ledger = query.ledger
+    *batch, n, _ = query.shape
+    if bias is not None and masked:
+        bias = bias.masked(Storage(product(n, keys.shape[-2], MASK)))
+    if (bias is not None and bias.grad) or query.shape[-1] != values.shape[-1]:
+        weights = query.matmul(keys.transpose(), visible=visible).softmax()
+        return weights.matmul(values, visible=visible)
+    for part in (query, keys, values, *(() if bias is None else (bias,))):
+        ledger.save(part.storage)
+    ledger.save(Storage(product(*batch, n, FLOAT)))
+    scores = query.matmul(keys.transpose(), visible=visible, keeps=False)
+    result = scores.scale().softmax(keeps=False).matmul(values, visible=visible, keeps=False)
+    ledger.save(result.storage)
+    return result.view(*result.shape, packed=query.packed)

@@ -1,0 +1,250 @@
+"""What a model costs, block by block: the answer of ``clearhead.cost``."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+
+from sympy import Expr, Integer, Symbol
+
+from clearhead.costing.forms.family import Form
+from clearhead.costing.forms.formula import Formula, total_over_steps
+from clearhead.costing.forms.letters import Letters
+from clearhead.costing.forms.sketch import FLOAT, ZERO, Block, Ledger
+from clearhead.recipe import Recipe, cost_of, read_recipe
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a block costs with all its parts; every field is a formula in n, m, B (and t, in a step of decoding)."""
+
+    name: str
+    times: Formula
+    """How many such blocks there are; what stands here is the cost of one."""
+    parts: tuple["Cost", ...] = field(repr=False)
+    matrices: Formula
+    """Parameters in matrices."""
+    vectors: Formula
+    """Parameters in biases, gains and shifts."""
+    tables: Formula
+    """Parameters in embedding tables and in an output matrix of its own."""
+    macs: Formula
+    """Multiply-accumulates of the forward pass; a causal mask saves nothing."""
+    causal_macs: Formula
+    """The same without the pairs that a causal mask hides."""
+    backward: Formula
+    """Multiply-accumulates of the backward pass."""
+    operations: Formula
+    """Operations of the forward pass that are no matrix product."""
+    saved: Formula
+    """Bytes that autograd keeps from forward to backward, without dropout, when attention forms its weights."""
+    span: Formula
+    """The longest chain of operations, sums as trees."""
+    serial_span: Formula
+    """The same with dot products one term after the other."""
+    cache: Formula
+    """Bytes of keys and values kept between steps of decoding."""
+    sequential: Formula
+    """Operations along the sequence that wait for each other."""
+    path: Formula | None
+    """The longest way between two positions; None where positions do not meet."""
+
+    @property
+    def parameters(self) -> Formula:
+        """Learned numbers; shared ones count once."""
+        return self.matrices + self.vectors + self.tables
+
+    @property
+    def without_embeddings(self) -> Formula:
+        """Parameters without embedding tables and output matrix."""
+        return self.matrices + self.vectors
+
+    @property
+    def flops(self) -> Formula:
+        """Twice the multiply-accumulates."""
+        return self.macs * 2
+
+    @property
+    def training(self) -> Formula:
+        """Multiply-accumulates of a training step, forward and backward."""
+        return self.macs + self.backward
+
+    @property
+    def weights(self) -> Formula:
+        """Bytes of the weights; the gradients take as many."""
+        return self.parameters * FLOAT
+
+    def __getitem__(self, name: str) -> "Cost":
+        """A part by its name, which is that of the module: ``cost["encoder"]["layers"]["attention"]``."""
+        for part in self.parts:
+            if part.name == name:
+                return part
+        raise KeyError(f"{self.name} has no part {name!r} (there are: {', '.join(part.name for part in self.parts)})")
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[int, "Cost"]]:
+        """This block and all inside it, each with its depth."""
+        yield depth, self
+        for part in self.parts:
+            yield from part.walk(depth + 1)
+
+    def __add__(self, other: "Cost") -> "Cost":
+        """Two blocks, one after the other."""
+        summed = {
+            part.name: getattr(self, part.name) + getattr(other, part.name)
+            for part in fields(Cost)
+            if part.name not in ("name", "times", "parts", "path")
+        }
+        path = self.path or other.path
+        return Cost(
+            name=f"{self.name} + {other.name}",
+            times=Formula(Integer(1)),
+            parts=(self, other),
+            path=path,
+            **summed,
+        )
+
+    def _repr_latex_(self) -> str:
+        return self.macs._repr_latex_()
+
+
+_SUMMED = ("matrices", "vectors", "tables", "macs", "backward", "operations", "saved", "cache", "sequential")
+
+
+def _path(block: Block) -> Expr | None:
+    """The shortest of the parts' ways: one layer in which everybody meets is enough."""
+    paths = [path for path in (block.path, *map(_path, block.parts)) if path is not None]
+    return min(paths, key=lambda path: (not path.is_number, path.sort_key())) if paths else None
+
+
+def cost_tree(block: Block, sizes: Mapping[Symbol, int]) -> Cost:
+    """From a ledger's blocks to formulas."""
+    path = _path(block)
+    return Cost(
+        name=block.name,
+        times=Formula(block.times, sizes),
+        parts=tuple(cost_tree(part, sizes) for part in block.parts),
+        causal_macs=Formula(block.total("visible"), sizes),
+        span=Formula(block.span.tree, sizes),
+        serial_span=Formula(block.span.serial, sizes),
+        path=None if path is None else Formula(path, sizes),
+        **{what: Formula(block.total(what), sizes) for what in _SUMMED},
+    )
+
+
+@dataclass(frozen=True)
+class ModelCost(Cost):
+    """What a whole model costs: to hold, to train, to decode with."""
+
+    recipe: Recipe = field(kw_only=True)
+    letters: Letters = field(kw_only=True, repr=False)
+    block: Block = field(kw_only=True, repr=False)
+
+    @cached_property
+    def form(self) -> Form:
+        """What the family does."""
+        form: Form = cost_of(self.recipe.model)(self.recipe.model)
+        return form
+
+    @property
+    def sizes(self) -> Mapping[Symbol, int]:
+        """What the letters stand for."""
+        return self.letters.values
+
+    # -- training ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def fused(self) -> Cost:
+        """The forward pass when attention never holds its weights (torch's fused kernel): only ``saved`` differs."""
+        ledger = Ledger(letters=self.letters, path="fused", name=self.name, once=self._equal_layers)
+        self.form.forward(ledger)
+        return cost_tree(ledger.root, self.sizes)
+
+    @property
+    def _equal_layers(self) -> bool:
+        """Whether no first layer costs something else than the ones behind it."""
+        return not any(part.name.endswith(".0") for _, part in self.walk())
+
+    @property
+    def gradients(self) -> Formula:
+        """Bytes of the gradients."""
+        return self.weights
+
+    @property
+    def optimizer(self) -> Formula:
+        """Bytes that the recipe's optimizer keeps: two numbers a parameter for AdamW, one for Muon's matrices."""
+        states = 2 * self.block.total("matrices") + 2 * self.block.total("vectors") + 2 * self.block.total("tables")
+        steps = self.block.total("tensors")  # AdamW counts the steps of each tensor
+        if self.recipe.training.optimizer.kind == "muon":
+            states, steps = states - self.block.total("hidden"), steps - self.block.total("hidden_tensors")
+        return Formula(FLOAT * (states + steps), self.sizes)
+
+    @property
+    def average(self) -> Formula:
+        """Bytes of the moving average of the weights, if the recipe keeps one."""
+        return self.weights if self.recipe.training.average else Formula(ZERO)
+
+    # -- decoding ------------------------------------------------------------------------------------------------
+
+    @property
+    def writes(self) -> bool:
+        """Whether the family decodes."""
+        return self.form.writes
+
+    @cached_property
+    def read(self) -> Cost:
+        """Before the first step of decoding: the source, or the prompt."""
+        ledger = Ledger(letters=self.letters, name="read", once=True)
+        self.form.read(ledger)
+        return cost_tree(ledger.root, self.sizes)
+
+    @cached_property
+    def step(self) -> Cost:
+        """One step of greedy decoding with a cache and t tokens so far."""
+        ledger = Ledger(letters=self.letters, name="step", once=True)
+        self.form.step(ledger)
+        return cost_tree(ledger.root, self.sizes)
+
+    def _decoded(self, what: str) -> Formula:
+        first, last = self.form.steps
+        step: Formula = getattr(self.step, what)
+        read: Formula = getattr(self.read, what)
+        return read + Formula(total_over_steps(step.expression, first, last), self.sizes)
+
+    @property
+    def decode_macs(self) -> Formula:
+        """Multiply-accumulates of writing m tokens greedily with a cache."""
+        return self._decoded("macs")
+
+    @property
+    def decode_operations(self) -> Formula:
+        """What is no matrix product in writing m tokens."""
+        return self._decoded("operations")
+
+    @property
+    def decode_span(self) -> Formula:
+        """The longest chain of operations in writing m tokens: a cache lowers work, not span (L2.2)."""
+        return self._decoded("span")
+
+    @property
+    def decode_serial_span(self) -> Formula:
+        """The same with dot products one term after the other."""
+        return self._decoded("serial_span")
+
+
+def cost(recipe: Recipe | str, *overrides: str) -> ModelCost:
+    """What a recipe's model costs, in closed forms; takes a recipe, or what ``read_recipe`` takes. Needs no torch.
+
+    >>> import clearhead
+    >>> base = clearhead.cost("transformer-base")
+    >>> base.parameters.at()
+    63082496
+    >>> base["encoder"]["layers"]["attention"].macs.at(n=100, B=1)
+    115097600
+    """
+    if not isinstance(recipe, Recipe):
+        recipe = read_recipe(recipe, *overrides)
+    letters = Letters()
+    ledger = Ledger(letters=letters, name=recipe.model.family)
+    cost_of(recipe.model)(recipe.model).forward(ledger)
+    tree = cost_tree(ledger.root, letters.values)
+    values = {part.name: getattr(tree, part.name) for part in fields(Cost)}
+    return ModelCost(**values, recipe=recipe, letters=letters, block=ledger.root)

@@ -1,0 +1,134 @@
+"""What disentangled attention costs (L4.9): content and distance meet separately."""
+
+from dataclasses import replace
+
+from sympy import Expr, Integer
+
+from clearhead.costing.forms.attention import Look, choose, keep
+from clearhead.costing.forms.letters import later, least
+from clearhead.costing.forms.norm import token_norm
+from clearhead.costing.forms.sketch import FLOAT, INDEX, Ledger, Sketch, Storage, Time, product
+from clearhead.recipe import Disentangled
+
+BLOCK = 128
+"""Queries that are worked on together where the n×m scores are never held."""
+
+
+def _rows(spec: Disentangled, ledger: Ledger, part: str, length: Expr | None) -> Expr:
+    """Rows of the table that sequences of this length reach; all of them while decoding, or with buckets."""
+    if spec.buckets:
+        return 2 * ledger.letters("b", spec.buckets, part)
+    reach = ledger.letters("k", spec.span, part)
+    return 2 * (reach if length is None else least(length, reach))
+
+
+def _projected(spec: Disentangled, ledger: Ledger, width: Expr, rows: Expr, *, known: bool = False) -> list[Sketch]:
+    """K^r and Q^r: rows·d² each, once for a batch."""
+    table = replace(ledger.input(rows, width), storage=Storage(Integer(0), number=0))  # a slice of the table itself
+    vectors = token_norm(table, affine=True) if spec.normalised else table
+    terms = [term for term in ("c2p", "p2c") if term in spec.terms]
+    return [vectors.linear(width, bias=spec.bias, known=known or spec.shared_projections) for _ in terms]
+
+
+def disentangled(spec: Disentangled, x: Sketch, memory: Sketch | None = None, *, look: Look) -> Sketch:
+    """4nd² + (1 or 2)·n²d + 4n·min(n, k)·d, and 4·min(n, k)·d² once for a batch."""
+    ledger, width = x.ledger, x.shape[-1]
+    h = ledger.letters("h", spec.heads, look.part)
+    candidates = x if memory is None else memory
+    outside = Ledger(letters=ledger.letters) if look.stored else ledger
+    query = x.linear(width, bias=spec.bias).split_heads(h)
+    keys, values = (replace(candidates, ledger=outside).linear(width, bias=spec.bias).split_heads(h) for _ in range(2))
+    if look.stored:
+        keys, values = (replace(part.detach(), ledger=ledger, time=Time()) for part in (keys, values))
+        ledger.count("cache", keys.storage.size + values.storage.size)
+    if look.so_far is not None:
+        keys, values = keep(keys, look.so_far), keep(values, look.so_far)
+    if x.shape[-2] == 0:  # nobody asks yet: what decoding does once
+        prepare(spec, ledger, width, look.part)
+        return x
+    ledger.mixes()
+    cached = look.so_far is not None or look.stored
+    if ledger.path == "fused" and not cached and spec.choice == "soft":
+        heads = _blockwise(spec, query, keys, values, width=width, look=look)
+    else:
+        scores = _scores(spec, query, keys, width=width, look=look, cached=cached).scale()
+        masked = look.causal and look.so_far is None
+        mask = query.shape[-2] * keys.shape[-2] if masked else None
+        weights = choose(scores, hard=spec.choice == "hard", mask=mask)
+        heads = weights.matmul(values, visible=look.visible(query.shape[-2], keys.shape[-2]))
+    return heads.join_heads().linear(width, bias=spec.bias)
+
+
+def _scores(spec: Disentangled, query: Sketch, keys: Sketch, *, width: Expr, look: Look, cached: bool) -> Sketch:
+    ledger = query.ledger
+    *batch, n, size = query.shape
+    m = keys.shape[-2]
+    visible = look.visible(n, m)
+    terms = [query.matmul(keys.transpose(), visible=visible)] if "c2c" in spec.terms else []
+    if cached and n == 1:  # a step: every key meets one row of each table, which is projected already
+        if "c2p" in spec.terms:
+            terms.append(query.matmul(replace(ledger.constant(*batch, m, size), packed=False).transpose()))
+        if "p2c" in spec.terms:
+            products = keys.multiply(ledger.constant(*batch[1:], m, size))
+            terms.append(products.sum(*batch, m).view(*batch, n, m))
+        return _sum(terms)
+    rows = _rows(spec, ledger, look.part, None if cached else later(n, m))
+    places = _projected(spec, ledger, width, rows, known=cached and look.stored)
+    index = ledger.constant(n, m, size=INDEX).storage
+    back = index if spec.p2c_index == "released" else ledger.constant(n, m, size=INDEX).storage
+    meetings = {"c2p": (query, index), "p2c": (keys, back)}
+    for place, term in zip(places, (term for term in meetings if term in spec.terms), strict=True):
+        meeting, where = meetings[term]
+        heads = replace(ledger.input(*batch, rows, size, time=place.time), packed=False)  # expanded over the batch
+        terms.append(meeting.matmul(heads.transpose()).gathered(where, *batch, n, m))
+    return _sum(terms)
+
+
+def _sum(terms: list[Sketch]) -> Sketch:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total.add(term)
+    return total
+
+
+def prepare(spec: Disentangled, ledger: Ledger, width: Expr, part: str) -> None:
+    """What decoding does once: all positions are projected."""
+    _projected(spec, ledger, width, _rows(spec, ledger, part, None))
+
+
+disentangled.prepare = prepare  # type: ignore[attr-defined]
+
+
+def _blockwise(spec: Disentangled, query: Sketch, keys: Sketch, values: Sketch, *, width: Expr, look: Look) -> Sketch:
+    """What is kept where the scores are never held, for more than 192 keys: inputs, tables, result, a number a row."""
+    ledger = query.ledger
+    *batch, n, size = query.shape
+    m = keys.shape[-2]
+    span = ledger.letters("k", spec.span, look.part)
+    distances = least(span, m - 1) + least(span, n - 1) + 2 * BLOCK + 1
+    rows = _rows(spec, ledger, look.part, later(n, m))
+    places = _projected(spec, ledger, width, rows)
+    index = ledger.constant(distances, size=INDEX).storage
+    for _ in places:
+        ledger.save(index if spec.p2c_index == "released" else ledger.constant(distances, size=INDEX).storage)
+        ledger.save(Storage(product(batch[-1], distances, size, FLOAT)))
+    for part in (query, keys, values):
+        ledger.save(part.storage)
+    ledger.save(Storage(product(*batch, n, FLOAT)))
+    visible = look.visible(n, m)
+    scores = query.matmul(keys.transpose(), visible=visible, keeps=False)
+    result = scores.scale().softmax(keeps=False).matmul(values, visible=visible, keeps=False)
+    ledger.save(result.storage)
+    return result
+
+
+def _shared_part(spec: Disentangled, ledger: Ledger, width: Expr, part: str) -> None:
+    """The table of relative positions, one for all layers of a stack, and its norm."""
+    size = spec.buckets or spec.span
+    ledger.parameter(2 * ledger.letters("b" if spec.buckets else "k", size, part), width, kind="table")
+    if spec.normalised:
+        ledger.parameter(width, kind="vector")
+        ledger.parameter(width, kind="vector")
+
+
+disentangled.shared_part = _shared_part  # type: ignore[attr-defined]

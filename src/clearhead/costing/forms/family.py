@@ -1,0 +1,161 @@
+"""What whole models cost: with a whole batch, and in every step of decoding."""
+
+from typing import Any
+
+from sympy import Expr
+
+from clearhead.costing.forms.inputs import Inputs, Reading
+from clearhead.costing.forms.letters import B, m, n, t
+from clearhead.costing.forms.sketch import ONE, ZERO, Ledger, Sketch
+from clearhead.recipe import Classifier, Encoder, LanguageModel, ModelSpec, Seq2Seq, cost_of
+
+
+class Form:
+    """What a family does: with a whole batch, and if it writes, before and in every step of decoding."""
+
+    writes = False
+
+    def __init__(self, spec: Any) -> None:
+        self.spec = spec
+
+    def forward(self, ledger: Ledger) -> None:
+        """The forward pass over whole sequences."""
+        raise NotImplementedError
+
+    def read(self, ledger: Ledger) -> None:
+        """What is done once before the first step of decoding."""
+
+    def step(self, ledger: Ledger) -> None:
+        """One step of decoding, with t tokens so far, the new one among them."""
+
+    steps: tuple[Expr, Expr] = (ONE, ZERO)
+    """t of the first and of the last step."""
+
+
+def logits(spec: ModelSpec, x: Sketch, tokens: Expr) -> Sketch:
+    """xEᵀ + b: n·d·V, whether E is the embedding itself or not."""
+    tied = spec.embedding.tie in ("auto", "output", "all")
+
+    def output(x: Sketch) -> Sketch:
+        if spec.embedding.output_scale == "rsqrt":
+            x = x.scale()
+        if not tied:
+            x.ledger.parameter(tokens, x.shape[-1], kind="table")
+        if spec.embedding.output_bias:
+            x.ledger.parameter(tokens, kind="vector")
+        return x.linear(tokens, bias=spec.embedding.output_bias, known=True)
+
+    return x.ledger.measured("output", output, x)
+
+
+def choice(x: Sketch) -> Sketch:
+    """Greedy search takes the best token: V − 1 comparisons."""
+    return x.ledger.measured("choice", lambda y: y.best(), x)
+
+
+class Seq2SeqForm(Form):
+    """The encoder reads n tokens, the decoder writes m (L1.4); either may be a Transformer or recurrent."""
+
+    spec: Seq2Seq
+    writes = True
+    steps = (ONE, m)
+
+    def _encode(self, ledger: Ledger) -> Sketch:
+        spec = self.spec
+        inputs = Inputs(n, ledger.letters("V", spec.vocabulary.source, "src"))
+        memory: Sketch = cost_of(spec.encoder)(spec.encoder).run(ledger, inputs, Reading("encoder", spec.embedding))
+        return memory
+
+    def _reading(self, memory: Sketch, **how: Any) -> Reading:
+        return Reading("decoder", self.spec.embedding, cross=self.spec.cross.attention, memory=memory, **how)
+
+    def _decode(self, ledger: Ledger, memory: Sketch, length: Expr, **how: Any) -> Sketch:
+        spec = self.spec
+        tokens = ledger.letters("V", spec.vocabulary.target, "tgt")
+        inputs = Inputs(length, tokens, tied=spec.embedding.tie in ("inputs", "all"))
+        decoder = cost_of(spec.decoder)(spec.decoder)
+        return logits(spec, decoder.run(ledger, inputs, self._reading(memory, **how)), tokens)
+
+    def forward(self, ledger: Ledger) -> None:
+        """Teacher forcing: all target tokens at once."""
+        ledger.root.span = self._decode(ledger, self._encode(ledger), m).time
+
+    def read(self, ledger: Ledger) -> None:
+        """The encoder, and what the decoder makes from its vectors once and for all."""
+        memory = self._encode(ledger)
+        cost_of(self.spec.decoder)(self.spec.decoder).prepare(ledger, self._reading(memory))
+        ledger.root.span = memory.time
+
+    def step(self, ledger: Ledger) -> None:
+        """One token through the decoder, over t tokens so far and n memory tokens."""
+        encoder = cost_of(self.spec.encoder)(self.spec.encoder)
+        memory = ledger.constant(B, n, encoder.out_width(ledger))
+        ledger.root.span = choice(self._decode(ledger, memory, ONE, so_far=t, stored=True)).time
+
+
+class LanguageModelForm(Form):
+    """A decoder reads a prompt of n tokens, or a text of n tokens, and writes m more."""
+
+    spec: LanguageModel
+    writes = True
+    steps = (n + 1, n + m - 1)
+
+    def _states(self, ledger: Ledger, length: Expr, so_far: Expr | None) -> tuple[Sketch, Expr]:
+        spec = self.spec
+        tokens = ledger.letters("V", spec.vocabulary.target, "tgt")
+        reading = Reading("decoder", spec.embedding, so_far=so_far)
+        return cost_of(spec.decoder)(spec.decoder).run(ledger, Inputs(length, tokens), reading), tokens
+
+    def forward(self, ledger: Ledger) -> None:
+        """All n tokens at once, each predicting the next."""
+        ledger.root.span = logits(self.spec, *self._states(ledger, n, None)).time
+
+    def read(self, ledger: Ledger) -> None:
+        """The prompt, whose last token predicts the first new one."""
+        x, tokens = self._states(ledger, n, n)
+        ledger.root.span = choice(logits(self.spec, x.view(B, x.shape[-1]), tokens)).time
+
+    def step(self, ledger: Ledger) -> None:
+        """One token over t tokens so far."""
+        x, tokens = self._states(ledger, ONE, t)
+        ledger.root.span = choice(logits(self.spec, x, tokens)).time
+
+
+class EncoderForm(Form):
+    """A vector for every one of n tokens, or of the patches of an image; the pooler runs only when it is asked."""
+
+    spec: Encoder
+
+    def forward(self, ledger: Ledger) -> None:
+        """All tokens at once."""
+        x = self.states(ledger)
+        ledger.root.span = x.time
+        if self.spec.pooler:
+            with ledger.block("pooler"):
+                ledger.linear(x.shape[-1], x.shape[-1])
+
+    def states(self, ledger: Ledger) -> Sketch:
+        """The encoder's vectors."""
+        spec = self.spec
+        tokens = ledger.letters("V", spec.vocabulary.source, "src") if spec.patches is None else ZERO
+        inputs = Inputs(n, tokens, patches=spec.patches)
+        x: Sketch = cost_of(spec.encoder)(spec.encoder).run(ledger, inputs, Reading("encoder", spec.embedding))
+        return x
+
+
+class ClassifierForm(EncoderForm):
+    """An encoder, what it pools, and a map to the classes."""
+
+    spec: Classifier
+
+    def forward(self, ledger: Ledger) -> None:
+        """All tokens at once."""
+        spec, x = self.spec, self.states(ledger)
+        width = x.shape[-1]
+        pooled = x.view(B, width)
+        if spec.pooling == "mean":
+            pooled = ledger.measured("pooling", lambda y: y.sum(B, width, mean=True), x)
+        elif spec.pooler:
+            pooled = ledger.measured("pooler", lambda y: y.linear(width), pooled).apply(keeps="output")
+        classes = ledger.letters("K", spec.classes)
+        ledger.root.span = ledger.measured("head", lambda y: y.linear(classes), pooled).time

@@ -1,0 +1,100 @@
+"""What enters a stack, and what embedding it costs: token ids, or the patches of an image."""
+
+from dataclasses import dataclass
+
+from sympy import Expr
+
+from clearhead.costing.forms.letters import B
+from clearhead.costing.forms.sketch import INDEX, Ledger, Sketch
+from clearhead.recipe import AttentionSpec, Embedding, NormSpec, Patches, PositionSpec, StackSpec, cost_of
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a stack reads."""
+
+    length: Expr
+    """How many tokens; an image has as many as its patches."""
+    tokens: Expr
+    """Size of the vocabulary."""
+    tied: bool = False
+    """The table of tokens belongs to another part."""
+    patches: Patches | None = None
+    """For images."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a stack reads: what it is called, and what it looks at."""
+
+    name: str
+    embedding: Embedding
+    so_far: Expr | None = None
+    """With a cache: how many tokens there are with the new ones."""
+    cross: AttentionSpec | None = None
+    """The attention of a Transformer over the memory."""
+    memory: Sketch | None = None
+    """The encoder's vectors."""
+    stored: bool = False
+    """What can be made from the memory is in the cache already."""
+
+    @property
+    def part(self) -> str:
+        """Marks the letters of this part where they differ from those of another."""
+        return self.name[:3]
+
+
+def run_norm(spec: NormSpec, x: Sketch) -> Sketch:
+    """A norm in a block of its own."""
+    return x.ledger.measured("norm", lambda y: cost_of(spec)(spec, y), x)
+
+
+def patch_grid(ledger: Ledger, patches: Patches) -> tuple[Expr, Expr]:
+    """Rows and columns of patches, X and Y."""
+    rows, columns = patches.grid
+    return ledger.letters("X", rows), ledger.letters("Y", columns)
+
+
+def embed(
+    ledger: Ledger,
+    spec: StackSpec,
+    inputs: Inputs,
+    reading: Reading,
+    *,
+    position: PositionSpec | None = None,
+    norm: NormSpec | None = None,
+) -> Sketch:
+    """scale · tokens[id] + position + segment, normalised where the recipe asks for it."""
+    embedding = reading.embedding
+    width = ledger.letters("d", spec.width, reading.part)
+    with ledger.block("embedding") as block:
+        if inputs.patches is None:
+            if not inputs.tied:
+                ledger.parameter(inputs.tokens, width, kind="table")
+            ledger.save(ledger.constant(B, inputs.length, size=INDEX).storage)
+            x = ledger.input(B, inputs.length, width)
+            x = x.scale() if embedding.scale == "sqrt" else x
+        else:
+            with ledger.block("tokens"):
+                x = _patches(ledger, inputs.patches, width)
+        if position is not None and position.enters == "embedding":
+            x = cost_of(position)(position, x)
+        if embedding.segments:
+            ledger.parameter(embedding.segments, width, kind="table")
+            x = x.scale()
+        if embedding.norm and norm is not None:
+            x = run_norm(norm, x)
+        block.span = x.time
+    return x
+
+
+def _patches(ledger: Ledger, patches: Patches, width: Expr) -> Sketch:
+    """Patches through one linear map: HWCd; an image has no gradient. A class token stands before them."""
+    rows, columns = patch_grid(ledger, patches)
+    size, channels = ledger.letters("p", patches.size), ledger.letters("C", patches.channels)
+    pixels = ledger.input(B, rows * columns, size**2 * channels).detach()
+    x = pixels.linear(width)
+    if not patches.class_token:
+        return x
+    ledger.parameter(1, width, kind="table")
+    return x.beside(x, B, rows * columns + 1, width)

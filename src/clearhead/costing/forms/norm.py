@@ -1,0 +1,64 @@
+"""What normalisation costs."""
+
+from sympy import Expr
+
+from clearhead.costing.forms.letters import lg
+from clearhead.costing.forms.sketch import FLOAT, MASK, Sketch, Storage, product
+from clearhead.recipe import LayerNorm, RmsNorm
+
+
+def layernorm(spec: LayerNorm, x: Sketch) -> Sketch:
+    """7d + 2 operations a token and 2⌈log₂ d⌉ + 9 behind each other; x, the mean and 1/σ are kept.
+
+    With ε outside, or over the sequence, torch has no kernel: every step is an operator that keeps what it needs.
+    """
+    *rows, width = x.shape
+    if spec.axis == "token" and spec.eps_place == "inside":
+        if spec.affine:
+            x.ledger.parameter(width, kind="vector")
+            x.ledger.parameter(width, kind="vector")
+        return token_norm(x, affine=spec.affine)
+    if spec.axis == "token":
+        mean = x.sum(*rows, mean=True)
+        variance = x.add(mean).apply(keeps="input").sum(*rows, mean=True)
+    else:
+        share, left = x.ledger.constant(*rows), (rows[0], width)
+        mean = x.multiply(share).sum(*left)
+        variance = x.add(mean).apply(keeps="input").multiply(share).sum(*left)
+    deviation = _deviation(variance, outside=spec.eps_place == "outside")
+    y = x.add(mean).divide(deviation)
+    return y.gain(width).shift(width) if spec.affine else y
+
+
+def token_norm(x: Sketch, *, affine: bool) -> Sketch:
+    """torch's kernel for the layer norm of each token."""
+    *rows, width = x.shape
+    tokens, scaled = product(*rows), 2 * int(affine)
+    keeps = (x.storage, Storage(tokens * FLOAT), Storage(tokens * FLOAT))
+    return x.kernel(tokens * ((5 + scaled) * width + 2), 2 * lg(width) + 7 + scaled, keeps=keeps)
+
+
+def _deviation(variance: Sketch, *, outside: bool) -> Sketch:
+    """√(σ² + ε), or √σ² + ε with constant rows masked around the root."""
+    if not outside:
+        return variance.scale().apply(keeps="output")
+    constant = Storage(variance.numel * MASK)
+    return variance.masked(constant).apply(keeps="output").masked(constant).scale()
+
+
+def rmsnorm(spec: RmsNorm, x: Sketch) -> Sketch:
+    """4d + 2 operations a token and ⌈log₂ d⌉ + 6 behind each other; x, 1/rms and what is scaled are kept."""
+    *rows, width = x.shape
+    tokens, affine = product(*rows), int(spec.affine)
+    y = x.kernel(
+        tokens * ((3 + affine) * width + 2),
+        lg(width) + 5 + affine,
+        keeps=(x.storage, Storage(tokens * FLOAT), *_scaled(x.numel, affine)),
+    )
+    if spec.affine:
+        x.ledger.parameter(width, kind="vector")
+    return y
+
+
+def _scaled(size: Expr, affine: int) -> tuple[Storage, ...]:
+    return (Storage(size * FLOAT),) * affine

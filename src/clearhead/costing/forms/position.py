@@ -1,0 +1,160 @@
+"""What positions cost: tables that are added, biases and rotations that act inside attention."""
+
+from dataclasses import dataclass
+
+from sympy import Expr
+
+from clearhead.costing.forms.letters import lg
+from clearhead.costing.forms.sketch import INDEX, Ledger, Sketch, Storage
+from clearhead.recipe import Alibi, Learned, NoPosition, Rotary, Shaw, Sinusoidal, T5Buckets
+
+
+class Scheme:
+    """What a relative position scheme does inside attention: each part does nothing unless the scheme overrides it."""
+
+    def inside(self, tile: tuple[Expr, Expr]) -> "Scheme":
+        """The scheme inside a tile of so many rows and columns."""
+        del tile
+        return self
+
+    weighs_positions = False
+    """Whether ``value_term`` does something, for which the weights must be formed."""
+
+    def rotate(self, heads: Sketch) -> Sketch:
+        """Queries, or keys, changed by where they stand."""
+        return heads
+
+    def bias(self) -> Sketch | None:
+        """A term added to the scores, from positions alone."""
+
+    def key_term(self, query: Sketch) -> Sketch | None:
+        """A term added to q·k, scaled as q·k is."""
+
+    def value_term(self, weights: Sketch) -> Sketch | None:
+        """A term added to the heads' outputs."""
+
+
+@dataclass(frozen=True)
+class Acting:
+    """Where a relative scheme acts."""
+
+    heads: Expr
+    head_size: Expr
+    value_size: Expr
+    queries: Expr
+    keys: Expr
+    part: str
+    grid: tuple[Expr, Expr] | None = None
+    """Rows and columns, if it reads images."""
+
+
+def none(spec: NoPosition, x: Sketch) -> Sketch:
+    """Nothing is added."""
+    del spec
+    return x
+
+
+def sinusoidal(spec: Sinusoidal, x: Sketch) -> Sketch:
+    """A row of a table that is no parameter."""
+    del spec
+    return x.add(x.ledger.constant(*x.shape[-2:]))
+
+
+def learned(spec: Learned, x: Sketch) -> Sketch:
+    """A row of a table that is one; its row numbers are kept."""
+    length, width = x.shape[-2:]
+    ledger = x.ledger
+    ledger.parameter(ledger.letters("P", spec.size + spec.offset, "pos"), width, kind="table")
+    ledger.save(ledger.constant(length, size=INDEX).storage)
+    return x.add(ledger.constant(length, width))
+
+
+@dataclass(frozen=True)
+class Bias(Scheme):
+    """A bias that is the same for every line, and for all layers of a stack."""
+
+    term: Sketch
+
+    def bias(self) -> Sketch:
+        """The term."""
+        return self.term
+
+
+def t5(spec: T5Buckets, ledger: Ledger, where: Acting) -> Scheme:
+    """One table of buckets × heads for a stack, looked up for n + m − 1 distances, whose buckets are kept."""
+    ledger.parameter(ledger.letters("b", spec.buckets, where.part), where.heads, kind="table")
+    ledger.save(ledger.constant(where.queries + where.keys - 1, size=INDEX).storage)
+    return Bias(ledger.input(where.heads, where.queries, where.keys))
+
+
+def alibi(spec: Alibi, ledger: Ledger, where: Acting) -> Scheme:
+    """Nothing is learned, and nothing but the sum is computed."""
+    del spec
+    return Bias(ledger.constant(where.heads, where.queries, where.keys))
+
+
+@dataclass(frozen=True)
+class ShawScheme(Scheme):
+    """Every query meets 2k + 1 vectors, and the weights of each distance meet one: n(2k+1)d each (L2.12)."""
+
+    where: Acting
+    keys: bool
+    values: bool
+    distances: Expr
+
+    @property
+    def weighs_positions(self) -> bool:  # type: ignore[override]
+        """With vectors for values."""
+        return self.values
+
+    def _index(self, ledger: Ledger) -> Storage:
+        return ledger.constant(self.where.queries, self.where.keys, size=INDEX).storage
+
+    def key_term(self, query: Sketch) -> Sketch | None:
+        """q·a, from which each key takes its own; both are kept, and which it took."""
+        if not self.keys:
+            return None
+        *batch, n, _ = query.shape
+        met = query.linear(self.distances, bias=False, known=True)
+        return met.gathered(self._index(query.ledger), *batch, n, self.where.keys)
+
+    def value_term(self, weights: Sketch) -> Sketch | None:
+        """The weights summed by distance, then mixed."""
+        if not self.values:
+            return None
+        *batch, n, m = weights.shape
+        summed = weights.kernel(weights.numel, lg(m), shape=(*batch, n, self.distances))
+        weights.ledger.save(self._index(weights.ledger))
+        return summed.linear(self.where.value_size, bias=False, known=True)
+
+
+def shaw(spec: Shaw, ledger: Ledger, where: Acting) -> Scheme:
+    """Tables of 2k + 1 vectors, in every layer its own."""
+    distances = 2 * ledger.letters("k", spec.farthest, where.part) + 1
+    keys, values = spec.relative != "values", spec.relative != "keys"
+    for used, size in ((keys, where.head_size), (values, where.value_size)):
+        if used:
+            ledger.parameter(distances, size, kind="table")
+    return ShawScheme(where, keys=keys, values=values, distances=distances)
+
+
+@dataclass(frozen=True)
+class Rope(Scheme):
+    """Pairs of features turned by an angle: four products and two sums a pair."""
+
+    ledger: Ledger
+
+    def rotate(self, heads: Sketch) -> Sketch:
+        """(x₁ cos − x₂ sin, x₁ sin + x₂ cos); sines and cosines are kept."""
+        *batch, length, size = heads.shape
+        half = heads.view(*batch, length, size / 2)
+        cos, sin = self.ledger.constant(length, size / 2), self.ledger.constant(length, size / 2)
+        first = half.multiply(cos).add(half.multiply(sin))
+        second = half.multiply(sin).add(half.multiply(cos))
+        return first.beside(second, *batch, length, size)
+
+
+def rope(spec: Rotary, ledger: Ledger, where: Acting) -> Scheme:
+    """No parameters."""
+    del spec, where
+    return Rope(ledger)

@@ -1,0 +1,213 @@
+"""What recurrent encoders and decoders cost (L1.2, L1.3, L4.6): one token after the other.
+
+A step keeps of the states what its gates need. The LSTM is counted as torch writes it out; its oneDNN kernel multiplies
+as much, and keeps a workspace of its own instead.
+"""
+
+from dataclasses import dataclass, replace
+
+from sympy import Expr
+
+from clearhead.costing.forms.alignment import AlignmentForm
+from clearhead.costing.forms.inputs import Inputs, Reading, embed
+from clearhead.costing.forms.letters import B
+from clearhead.costing.forms.sketch import FLOAT, INDEX, ONE, Ledger, Sketch, Storage, product
+from clearhead.recipe import RecurrentDecoder, RecurrentEncoder, cost_of
+
+GATES = {"gru": 3, "lstm": 4, "elman": 1}
+"""How many maps of the input, and of the state, a step takes."""
+PARTS = {"gru": 1, "lstm": 2, "elman": 1}
+"""How many vectors a state consists of."""
+OPERATIONS = {"gru": 10, "lstm": 13, "elman": 2}
+"""Operations for each feature of the state, behind the two maps."""
+CHAIN = {"gru": 8, "lstm": 6, "elman": 2}
+"""How many of them behind each other."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One layer in one direction."""
+
+    kind: str
+    state: Expr
+
+    @property
+    def gates(self) -> Expr:
+        """Features of all gates."""
+        return GATES[self.kind] * self.state
+
+    def declare(self, ledger: Ledger, inputs: Expr) -> None:
+        """Its parameters."""
+        ledger.linear(inputs, self.gates)
+        ledger.linear(self.state, self.gates)
+
+    def step(self, gates: Sketch, state: Sketch, memory: list[Storage]) -> Sketch:
+        """Carry the state over one token: s·gates·s multiply-accumulates, and what the gates do.
+
+        ``memory`` fills with the LSTM's memory cell, which at first lies where the state does.
+        """
+        ledger, size = gates.ledger, self.state
+        carried = state.linear(self.gates, known=True)
+        vector = product(B, size, FLOAT)
+        kept = {
+            "gru": [carried.storage, *(Storage(vector) for _ in range(3))],
+            "lstm": [Storage(vector) if memory else state.storage, *(Storage(vector) for _ in range(5))],
+            "elman": [],
+        }[self.kind]
+        memory[:] = [Storage(vector)]
+        ready = replace(carried, time=carried.time.join(gates.time))
+        new = ready.kernel(OPERATIONS[self.kind] * B * size, CHAIN[self.kind], shape=(B, size), keeps=kept)
+        if self.kind == "elman":
+            ledger.save(new.storage)
+        return new
+
+    def run(self, x: Sketch, state: Sketch | None) -> Sketch:
+        """All tokens of a sequence: the input's maps at once, then step by step."""
+        ledger, (_, length, _) = x.ledger, x.shape
+        gates = replace(x, packed=False).linear(self.gates, known=True)
+        start = ledger.constant(B, self.state) if state is None else state
+        memory: list[Storage] = []
+        last = ledger.repeat("steps", 2, length, lambda carried: self.step(gates, carried, memory), start)
+        ledger.mixes(sequential=length, path=length)
+        return replace(ledger.input(B, length, self.state, time=last.time), packed=False)  # tokens come first in memory
+
+
+class RecurrentEncoderForm:
+    """Reads token by token, in one direction or in both: 2·gates·n·d² a layer and direction."""
+
+    def __init__(self, spec: RecurrentEncoder) -> None:
+        self.spec = spec
+
+    def _sizes(self, ledger: Ledger) -> tuple[Expr, int]:
+        spec = self.spec
+        state = ledger.letters("s", spec.state_size, "enc") if spec.state else ledger.letters("d", spec.width, "enc")
+        return state, 2 if spec.bidirectional else 1
+
+    def out_width(self, ledger: Ledger) -> Expr:
+        """The states of all directions, side by side."""
+        state, ways = self._sizes(ledger)
+        return ways * state
+
+    def run(self, ledger: Ledger, inputs: Inputs, reading: Reading) -> Sketch:
+        """All tokens, layer by layer."""
+        spec = self.spec
+        state, ways = self._sizes(ledger)
+        cell = Cell(spec.cell, state)
+        with ledger.block(reading.name) as block:
+            x = embed(ledger, spec, inputs, reading)
+            mirror = Storage(product(B, inputs.length, INDEX))
+
+            def layer(y: Sketch) -> Sketch:
+                for _ in range(ways):
+                    cell.declare(ledger, y.shape[-1])
+                forth = cell.run(y, None)
+                if ways == 1:
+                    return forth
+                back = cell.run(y.gathered(mirror, *y.shape), None)
+                return forth.beside(back.gathered(mirror, *back.shape), B, inputs.length, 2 * state)
+
+            x = ledger.measured("layers.0", layer, x)
+            if spec.layers > 1:
+                rest = ledger.letters("L", spec.layers, reading.part) - 1
+                x = ledger.repeat("layers", spec.layers - 1, rest, layer, x)
+            block.span = x.time
+        return x
+
+
+class RecurrentDecoderForm:
+    """Writes token by token; where nothing but tokens enters a step, all tokens are one call while training."""
+
+    def __init__(self, spec: RecurrentDecoder) -> None:
+        self.spec = spec
+
+    def run(self, ledger: Ledger, inputs: Inputs, reading: Reading) -> Sketch:
+        """All tokens of the inputs; with ``so_far`` one step, which the state before it has paved."""
+        spec, memory = self.spec, reading.memory
+        state = self._state(ledger, reading)
+        with ledger.block(reading.name) as block:
+            tokens = embed(ledger, spec, inputs, reading)
+            width = tokens.shape[-1]
+            alignment: AlignmentForm = cost_of(spec.attention)(
+                spec.attention, ledger, width=width, state=state, memory=memory
+            )
+            cells = [Cell(spec.cell, state) for _ in range(spec.layers)]
+            for number, cell in enumerate(cells):
+                cell.declare(ledger, state if number else width + alignment.fed)
+            alignment.declare()
+            stepping = reading.so_far is not None
+            begun = self._begun(ledger, reading, state)
+            if not reading.stored:
+                alignment.prepare()
+            if alignment.feeds == "nothing" and not stepping:
+                x = tokens
+                for cell, start in zip(cells, begun, strict=True):
+                    x = cell.run(x, start)
+                x = alignment.output(x, tokens, None)
+            else:
+                x = self._one_by_one(tokens, cells, begun, alignment)
+            block.span = x.time
+        return x
+
+    def _state(self, ledger: Ledger, reading: Reading) -> Expr:
+        spec = self.spec
+        name = ("s", spec.state_size) if spec.state else ("d", spec.width)
+        return ledger.letters(*name, reading.part)
+
+    def _begun(self, ledger: Ledger, reading: Reading, state: Expr) -> list[Sketch]:
+        """The first states: tanh(W·x + b) of the memory's ends or mean, or zero."""
+        spec, memory = self.spec, reading.memory
+        carried = spec.layers * PARTS[spec.cell] * state
+        if memory is None or spec.start == "zero":
+            zero = ledger.constant(B, carried)
+            return [zero.view(B, state) for _ in range(spec.layers)]
+        features = memory.shape[-1] * (2 if spec.start == "ends" else 1)
+        if reading.stored:
+            ledger.linear(features, carried)
+            return [replace(ledger.constant(B, state), data=True) for _ in range(spec.layers)]
+        with ledger.block("first"):
+            summary = memory.beside(memory, B, features) if spec.start == "ends" else memory.sum(B, features, mean=True)
+            first = summary.linear(carried).apply(keeps="output")
+        return [first.view(B, state) for _ in range(spec.layers)]
+
+    def _one_by_one(self, tokens: Sketch, cells: list[Cell], begun: list[Sketch], alignment: AlignmentForm) -> Sketch:
+        """All layers, token by token."""
+        ledger, (_, length, width) = tokens.ledger, tokens.shape
+        gates = tokens.linear(cells[0].gates, known=True)
+        states = list(begun)
+        memories: list[list[Storage]] = [[] for _ in cells]
+        last: list[Sketch] = []
+
+        def step(carried: Sketch) -> Sketch:
+            here = gates
+            states[-1] = carried
+            fed = alignment.enters(carried, last)
+            if fed is not None:
+                here = fed.linear(cells[0].gates, bias=False, known=True).add(gates, (B, cells[0].gates))
+            for number, cell in enumerate(cells):
+                here = states[number - 1].linear(cell.gates, known=True) if number else here
+                states[number] = cell.step(here, states[number], memories[number])
+            top = states[-1]
+            if alignment.feeds == "output":
+                last[:] = [alignment.output(top.view(B, ONE, top.shape[-1]), tokens, None)]
+                return replace(top, time=top.time.join(last[0].time))
+            return top
+
+        end = ledger.repeat("steps", 2, length, step, begun[-1])
+        ledger.mixes(sequential=length, path=length)
+        if alignment.feeds == "output":
+            return ledger.input(B, length, width, time=end.time)
+        tops = ledger.input(B, length, end.shape[-1], time=end.time)
+        return alignment.output(tops, tokens, alignment.contexts(length, end.time))
+
+    def prepare(self, ledger: Ledger, reading: Reading) -> None:
+        """What decoding does once: the first states, and the memory's keys."""
+        state = self._state(ledger, reading)
+        width = ledger.letters("d", self.spec.width, reading.part)
+        with ledger.block(reading.name):
+            self._begun(ledger, reading, state)
+            formula = cost_of(self.spec.attention)
+            formula(self.spec.attention, ledger, width=width, state=state, memory=reading.memory).prepare()
+
+    def out_width(self, ledger: Ledger) -> Expr:
+        """Features of a token."""
+        return ledger.letters("d", self.spec.width, "dec")

@@ -1,0 +1,415 @@
+"""Tensors that are known by their shapes alone: what a mechanism does, written once, is its cost.
+
+A formula runs a mechanism on sketches as its module runs on tensors. Every operation enters in a ledger its
+multiply-accumulates, its other operations, what autograd keeps for the backward pass, and when its result is ready.
+The sums are the closed forms; tests hold them against the graphs that torch traces.
+
+Conventions
+    work     one multiply-accumulate for each product inside a matrix product; any other arithmetic on a number,
+             whatever its name (+, ×, exp, tanh, GELU), is one operation. Moving, masking and looking up is free,
+             and so is what depends on positions alone (masks, buckets, angles): it is prepared once.
+    span     the longest chain of operations with as many processors as could be used: a sum of k terms takes
+             ⌈log₂ k⌉; in the serial reading a dot product of k terms takes k, other sums stay trees.
+    space    bytes; numbers are float32, indices int64, masks one byte.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Literal
+
+from sympy import Add, Expr, Integer, Mul, expand_mul
+
+from clearhead.costing.forms.letters import Letters, later, lg
+
+Path = Literal["explicit", "fused"]
+Map = Callable[["Sketch"], "Sketch"]
+ZERO, ONE = Integer(0), Integer(1)
+FLOAT, INDEX, MASK = 4, 8, 1
+"""Bytes of a float32, an int64, a bool."""
+
+
+def product(*factors: Expr | int) -> Expr:
+    """Π of these."""
+    return Mul(*factors)
+
+
+@dataclass(eq=False)
+class Storage:
+    """A piece of memory; views of a tensor share it."""
+
+    size: Expr
+    """Bytes."""
+    number: int = field(default_factory=count(1).__next__)
+    """Older storages have smaller numbers; 0 for what all layers share."""
+
+
+@dataclass(frozen=True)
+class Time:
+    """When a result is ready: with sums as trees, and with dot products one term after the other."""
+
+    tree: Expr = ZERO
+    serial: Expr = ZERO
+
+    def after(self, tree: Expr | int, serial: Expr | int | None = None) -> "Time":
+        """So many operations later."""
+        return Time(self.tree + tree, self.serial + (tree if serial is None else serial))
+
+    def join(self, other: "Time") -> "Time":
+        """When both are ready."""
+        return Time(later(self.tree, other.tree), later(self.serial, other.serial))
+
+    def since(self, other: "Time") -> "Time":
+        """The time between."""
+        return Time(self.tree - other.tree, self.serial - other.serial)
+
+    def plus(self, span: "Time", times: Expr) -> "Time":
+        """So many times this span later; kept a flat sum, so that times can be compared term by term."""
+        return Time(self.tree + expand_mul(times * span.tree), self.serial + expand_mul(times * span.serial))
+
+
+COUNTED = (
+    "matrices",  # parameters in matrices: maps and scores
+    "vectors",  # parameters in vectors: biases, gains, shifts
+    "tables",  # parameters in embedding tables
+    "tensors",  # parameter tensors
+    "hidden",  # parameters in two-dimensional matrices that are no tables, which Muon moves …
+    "hidden_tensors",  # … and the number of these matrices
+    "macs",  # multiply-accumulates of the forward pass, as computed: masked pairs too
+    "visible",  # the same without the pairs that a causal mask hides
+    "backward",  # multiply-accumulates of the backward pass
+    "operations",  # what is no matrix product
+    "saved",  # bytes that autograd keeps
+    "cache",  # bytes of keys and values kept between steps
+    "sequential",  # operations along the sequence that wait for each other
+)
+"""What a ledger counts."""
+
+
+@dataclass
+class Block:
+    """What one block of a model costs by itself; its parts are apart."""
+
+    name: str
+    times: Expr = ONE
+    """How often it stands there: L for equal layers."""
+    parts: list["Block"] = field(default_factory=list)
+    entries: dict[str, list[Expr]] = field(default_factory=lambda: {what: [] for what in COUNTED})
+    """Terms of each sum."""
+    span: Time = field(default_factory=Time)
+    path: Expr | None = None
+    """The longest way between two positions; None if positions do not meet here."""
+
+    def total(self, what: str) -> Expr:
+        """The sum with all parts, as a flat sum of terms."""
+        inside = (
+            part.total(what) if part.times == 1 else expand_mul(part.times * part.total(what)) for part in self.parts
+        )
+        return Add(*self.entries[what], *inside)
+
+    def alike(self, other: "Block") -> bool:
+        """Whether two blocks cost the same; only the first of equal layers may have to wait, for the memory."""
+        same = self.name == other.name and self.entries == other.entries and self.path == other.path
+        return same and all(part.alike(twin) for part, twin in zip(self.parts, other.parts, strict=True))
+
+
+class Ledger:
+    """Where a run writes down what it does."""
+
+    def __init__(
+        self, *, letters: Letters | None = None, path: Path = "explicit", name: str = "model", once: bool = False
+    ) -> None:
+        self.letters = letters or Letters()
+        self.path, self.once = path, once
+        self.root = Block(name)
+        self._open = [self.root]
+        self._saved: set[Storage] = set()
+        self._layers: tuple[int, Storage, Block] | None = None
+        """While layers run: the first storage of their own, their input, and the block around them."""
+
+    @property
+    def here(self) -> Block:
+        """The block that is written to."""
+        return self._open[-1]
+
+    @contextmanager
+    def block(self, name: str) -> Iterator[Block]:
+        """Write into a part of this name."""
+        part = Block(name)
+        self.here.parts.append(part)
+        with self.inside(part):
+            yield part
+
+    @contextmanager
+    def inside(self, part: Block) -> Iterator[None]:
+        """Write into this block."""
+        self._open.append(part)
+        try:
+            yield
+        finally:
+            self._open.pop()
+
+    def repeat(self, name: str, times: int, letter: Expr, layer: Map, x: "Sketch") -> "Sketch":
+        """Equal layers: the first one and the second one are run, all others are as the second.
+
+        With ``once`` they are known to be equal, and one is enough. What they share and autograd keeps (the memory, a
+        bias) belongs to the block around them.
+        """
+        parts = self.here.parts
+        self._layers = Storage(ZERO).number, x.storage, self.here
+        y = self.measured(name, layer, x)
+        parts[-1].times = letter
+        if self.once:
+            y = replace(y, time=y.time.plus(parts[-1].span, letter - 1))
+        elif times > 1:
+            self._layers = Storage(ZERO).number, y.storage, self.here
+            z = self.measured(name, layer, y)
+            first, second = parts[-2:]
+            y = replace(z, time=y.time.plus(second.span, letter - 1))
+            second.times = letter
+            if first.alike(second):
+                del parts[-2]
+            else:
+                first.name, first.times, second.times = f"{name}.0", ONE, letter - 1
+        self._layers = None
+        return y
+
+    def measured(self, name: str, part: Map, x: "Sketch") -> "Sketch":
+        """Run a part and note how long it takes."""
+        with self.block(name) as block:
+            y = part(x)
+            block.span = y.time.since(x.time)
+        return y
+
+    def count(self, what: str, amount: Expr) -> None:
+        """Add to a sum of the block that is written to."""
+        self.here.entries[what].append(amount)
+
+    def mixes(self, *, sequential: Expr = ONE, path: Expr = ONE) -> None:
+        """Positions meet in this block, in so many steps behind each other, and so many layers apart at most (L4.6)."""
+        self.count("sequential", sequential)
+        self.here.path = path
+
+    def save(self, storage: Storage) -> None:
+        """Autograd keeps this, once however many operations need it."""
+        if storage in self._saved:
+            return
+        self._saved.add(storage)
+        block = self.here
+        if self._layers is not None:
+            own, given, around = self._layers
+            block = around if storage.number < own and storage is not given else block
+        block.entries["saved"].append(storage.size)
+
+    def parameter(self, *shape: Expr | int, kind: Literal["matrix", "vector", "table"] = "matrix") -> None:
+        """Learned numbers."""
+        size = product(*shape)
+        self.count("tensors", ONE)
+        self.count({"matrix": "matrices", "vector": "vectors", "table": "tables"}[kind], size)
+        if kind == "matrix" and len(shape) == 2:
+            self.count("hidden", size)
+            self.count("hidden_tensors", ONE)
+
+    def linear(self, inputs: Expr, features: Expr, *, bias: bool = True) -> None:
+        """The parameters of a linear map."""
+        self.parameter(inputs, features)
+        if bias:
+            self.parameter(features, kind="vector")
+
+    def input(self, *shape: Expr | int, time: Time | None = None, size: int = FLOAT) -> "Sketch":
+        """A tensor from outside."""
+        sizes = tuple(Integer(part) if isinstance(part, int) else part for part in shape)
+        return Sketch(self, sizes, Storage(product(*shape, size)), time or Time())
+
+    def constant(self, *shape: Expr | int, size: int = FLOAT) -> "Sketch":
+        """What depends on positions alone: ready at once, without a gradient."""
+        return replace(self.input(*shape, size=size), grad=False, data=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """A tensor known by its shape, and by when it is ready."""
+
+    ledger: Ledger
+    shape: tuple[Expr, ...]
+    storage: Storage
+    time: Time
+    packed: bool = True
+    """Lies in memory as a matrix product reads it; else a product makes a copy, and keeps that."""
+    grad: bool = True
+    """Has a gradient."""
+    data: bool = True
+    """Depends on what the model reads, not on positions alone."""
+
+    # -- views ---------------------------------------------------------------------------------------------------
+
+    @property
+    def numel(self) -> Expr:
+        """Number of entries."""
+        return product(*self.shape)
+
+    def split_heads(self, heads: Expr) -> "Sketch":
+        """(b, n, h·d) seen as (b, h, n, d)."""
+        *batch, length, joined = self.shape
+        return replace(self, shape=(*batch, heads, length, joined / heads), packed=False)
+
+    def join_heads(self) -> "Sketch":
+        """(b, h, n, d) as (b, n, h·d): a copy, unless it lies in memory like that."""
+        *batch, heads, length, size = self.shape
+        shape = (*batch, length, heads * size)
+        return self._new(shape, self.time) if self.packed else replace(self, shape=shape, packed=True)
+
+    def transpose(self) -> "Sketch":
+        """The last two dimensions swapped."""
+        *batch, rows, columns = self.shape
+        return replace(self, shape=(*batch, columns, rows))
+
+    def view(self, *shape: Expr, packed: bool | None = None) -> "Sketch":
+        """The same memory with another shape, or a part of it."""
+        return replace(self, shape=shape, packed=self.packed if packed is None else packed)
+
+    def copy(self) -> "Sketch":
+        """The same numbers in memory of their own."""
+        return self._new(self.shape, self.time)
+
+    def detach(self) -> "Sketch":
+        """Without a gradient."""
+        return replace(self, grad=False)
+
+    # -- products ------------------------------------------------------------------------------------------------
+
+    def linear(self, features: Expr, *, bias: bool = True, known: bool = False) -> "Sketch":
+        """xWᵀ + b for every token; ``known`` if the parameters are counted elsewhere."""
+        ledger, inner = self.ledger, self.shape[-1]
+        rows = product(*self.shape[:-1])
+        if not known:
+            ledger.linear(inner, features, bias=bias)
+        if bias:
+            ledger.count("operations", rows * features)
+        self._multiplied(rows * inner * features)
+        if self.grad:
+            ledger.count("backward", rows * inner * features)  # for the gradient of x; the matrix's own is counted
+        ledger.save((self if self.packed else self.copy()).storage)
+        time = self.time.after(1 + lg(inner) + int(bias), inner + int(bias))
+        return self._new((*self.shape[:-1], features), time, grad=True)
+
+    def matmul(self, other: "Sketch", *, visible: Expr | int = 1, keeps: bool = True) -> "Sketch":
+        """A product of matrices for every batch and head; ``visible`` is the share of it that a mask leaves."""
+        *batch, rows, inner = self.shape
+        columns = other.shape[-1]
+        macs = product(*batch, rows, inner, columns)
+        self._multiplied(macs, visible)
+        self.ledger.count("backward", macs * (int(self.grad) + int(other.grad) - 1))
+        for mine, yours in ((self, other), (other, self)):
+            if yours.grad and keeps:  # with heads torch joins batch and heads, for which it copies what lies apart
+                self.ledger.save((mine if mine.packed or len(mine.shape) < 4 else mine.copy()).storage)
+        time = self.time.join(other.time).after(1 + lg(inner), inner)
+        return self._new((*batch, rows, columns), time, grad=self.grad or other.grad)
+
+    def _multiplied(self, macs: Expr, visible: Expr | int = 1) -> None:
+        self.ledger.count("macs", macs)
+        self.ledger.count("visible", macs * visible)
+        self.ledger.count("backward", macs)
+
+    # -- everything else -----------------------------------------------------------------------------------------
+
+    def _new(self, shape: tuple[Expr, ...], time: Time, *, grad: bool | None = None) -> "Sketch":
+        storage = Storage(product(*shape, FLOAT))
+        return Sketch(self.ledger, shape, storage, time, grad=self.grad if grad is None else grad, data=self.data)
+
+    def _with(self, other: "Sketch", shape: tuple[Expr, ...] | None) -> "Sketch":
+        shape, data = shape or self.shape, self.data or other.data
+        if data:
+            self.ledger.count("operations", product(*shape))
+        time = self.time.join(other.time).after(int(data))
+        return replace(self._new(shape, time, grad=self.grad or other.grad), data=data)
+
+    def kernel(
+        self,
+        operations: Expr,
+        span: Expr | int,
+        *,
+        shape: tuple[Expr, ...] | None = None,
+        keeps: Iterable[Storage] = (),
+    ) -> "Sketch":
+        """One operator of torch, whose operations, span and kept memory are stated."""
+        self.ledger.count("operations", operations)
+        for storage in keeps:
+            self.ledger.save(storage)
+        return self._new(shape or self.shape, self.time.after(span))
+
+    def beside(self, other: "Sketch", *shape: Expr) -> "Sketch":
+        """Two tensors one behind the other, in memory of their own."""
+        return self._new(shape, self.time.join(other.time))
+
+    def add(self, other: "Sketch", shape: tuple[Expr, ...] | None = None) -> "Sketch":
+        """A sum, or a difference; ``shape`` if it is broadcast."""
+        return self._with(other, shape)
+
+    def multiply(self, other: "Sketch", shape: tuple[Expr, ...] | None = None) -> "Sketch":
+        """An entrywise product, which keeps what the gradient of the other factor needs."""
+        for mine, yours in ((self, other), (other, self)):
+            if yours.grad:
+                self.ledger.save(mine.storage)
+        return self._with(other, shape)
+
+    def divide(self, other: "Sketch") -> "Sketch":
+        """An entrywise quotient."""
+        self.ledger.save(other.storage)
+        if other.grad:
+            self.ledger.save(self.storage)
+        return self._with(other, None)
+
+    def gain(self, *shape: Expr) -> "Sketch":
+        """Times a learned vector."""
+        self.ledger.parameter(*shape, kind="vector")
+        self.ledger.save(self.storage)
+        return self.scale()
+
+    def shift(self, *shape: Expr) -> "Sketch":
+        """Plus a learned vector."""
+        self.ledger.parameter(*shape, kind="vector")
+        return self.scale()
+
+    def scale(self) -> "Sketch":
+        """Times, or plus, a number."""
+        return self.kernel(self.numel, 1)
+
+    def gathered(self, index: Storage, *shape: Expr) -> "Sketch":
+        """Entries that an index names: free, but both are kept."""
+        self.ledger.save(self.storage)
+        self.ledger.save(index)
+        return self._new(shape, self.time)
+
+    def apply(self, *, keeps: Literal["input", "output", "nothing"]) -> "Sketch":
+        """A function of each entry; says what its gradient is computed from."""
+        result = self.scale()
+        if keeps != "nothing":
+            self.ledger.save((self if keeps == "input" else result).storage)
+        return result
+
+    def masked(self, mask: Storage) -> "Sketch":
+        """Some entries replaced by a number: free, but the mask is kept for the gradient."""
+        if self.grad:
+            self.ledger.save(mask)
+        return self._new(self.shape, self.time)
+
+    def sum(self, *shape: Expr, mean: bool = False) -> "Sketch":
+        """Sums, or means, of so many terms that this shape is left."""
+        left = product(*shape)
+        operations = self.numel if mean else self.numel - left
+        return self.kernel(operations, lg(self.numel / left) + int(mean), shape=shape)
+
+    def softmax(self, *, keeps: bool = True) -> "Sketch":
+        """e^(x − max) / Σ: 5M − 2 operations a row, and two sums behind each other (L3.3)."""
+        keys = self.shape[-1]
+        result = self.kernel(self.numel / keys * (5 * keys - 2), 2 * lg(keys) + 3)
+        if keeps:
+            self.ledger.save(result.storage)
+        return result
+
+    def best(self) -> "Sketch":
+        """1 where a row is largest, 0 elsewhere: M − 1 comparisons."""
+        keys = self.shape[-1]
+        return self.kernel(self.numel / keys * (keys - 1), lg(keys)).detach()

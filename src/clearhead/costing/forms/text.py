@@ -1,0 +1,90 @@
+"""Formulas for a terminal: B in front, lengths first, superscripts, ⌈log₂ x⌉ as lg(x)."""
+
+import re
+
+import sympy
+from sympy import Add, Expr, Symbol
+
+from clearhead.costing.forms.letters import B, latest, least, lg, m, n, t
+
+_ORDER = {name: place for place, name in enumerate(("B", "L", "n", "m", "t", "X", "Y", "k", "h", "d", "d_ff", "V"))}
+_SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def tidy(expression: Expr) -> str:
+    """An expression for a terminal, B in front and lengths first: ``B·(4·n·d² + 2·n²·d)``."""
+    terms = list(Add.make_args(_flat(expression)))
+    front = ""
+    if len(terms) > 1 and all(term.has(B) and term.as_powers_dict().get(B) == 1 for term in terms):
+        front, terms = "B·", [term / B for term in terms]
+    written = _sum(terms)
+    return f"{front}({written})" if front else written
+
+
+def _flat(expression: Expr) -> Expr:
+    """A sum of products; most formulas are that already, and multiplying out is slow."""
+    nested = any(
+        isinstance(factor.base if factor.is_Pow else factor, Add)
+        for term in Add.make_args(expression)
+        for factor in term.args
+    )
+    return sympy.expand_mul(expression) if nested else expression
+
+
+def _sum(terms: list[Expr]) -> str:
+    terms = sorted(terms, key=_rank)
+    text = _term(terms[0])
+    for term in terms[1:]:
+        piece = _term(term)
+        text += f" − {piece[1:]}" if piece.startswith("−") else f" + {piece}"
+    return text
+
+
+def _rank(term: Expr) -> tuple[int, int, str]:
+    """Terms with more letters, and with higher powers of the lengths, come first; logarithms behind, numbers last."""
+    powers = term.as_powers_dict()
+    degree = sum(int(power) for base, power in powers.items() if isinstance(base, Symbol) and power.is_Integer)
+    lengths = sum(int(power) for base, power in powers.items() if base in (n, m, t) and power.is_Integer)
+    return -degree, -lengths, _term(term)
+
+
+def _term(term: Expr) -> str:
+    number, rest = term.as_coeff_Mul()
+    sign, number = ("−", -number) if number < 0 else ("", number)
+    if rest == 1:
+        return f"{sign}{number}"
+    top: list[str] = []
+    bottom: list[str] = []
+    for base, power in sorted(rest.as_powers_dict().items(), key=lambda item: _place(item[0])):
+        (bottom if power.is_negative else top).append(_factor(base, -power if power.is_negative else power))
+    text = "·".join(([] if number.p == 1 and top else [str(number.p)]) + top)
+    below = ([] if number.q == 1 else [str(number.q)]) + bottom
+    return sign + text + "".join(f"/{part}" for part in below)
+
+
+def _factor(base: Expr, power: Expr) -> str:
+    text = _atom(base)
+    if power == 1:
+        return text
+    return text + (str(power).translate(_SUPERSCRIPT) if power.is_Integer else f"^{_atom(power)}")
+
+
+def _atom(part: Expr) -> str:
+    if isinstance(part, Symbol):
+        return str(part.name)
+    if isinstance(part, lg):
+        return f"lg({tidy(part.args[0])})"
+    if isinstance(part, least | latest):
+        name = "min" if isinstance(part, least) else "max"
+        return f"{name}({', '.join(tidy(argument) for argument in part.args)})"
+    if isinstance(part, Add):
+        return f"({tidy(part)})"
+    if isinstance(part, sympy.ceiling):
+        inside = re.sub(r"log\((\w+)\)/log\((\w+)\)", r"log_\2(\1)", sympy.sstr(sympy.together(part.args[0])))
+        return f"⌈{inside.replace('*', '·').replace(' - ', ' − ')}⌉"
+    return re.sub(r"\*\*(\d+)", lambda match: match[1].translate(_SUPERSCRIPT), sympy.sstr(part)).replace("*", "·")
+
+
+def _place(base: Expr) -> tuple[int, str]:
+    name = str(base)
+    return (_ORDER.get(name, 50) if isinstance(base, Symbol) else 100), name

@@ -1,0 +1,31 @@
+"""The lectures, running: every claim states itself, runs, and shows its evidence.
+
+Listing the claims imports no torch; demonstrating one does.
+"""
+
+from clearhead.lectures.claim import LECTURES, Claim, Verdict
+from clearhead.lectures.evidence import Evidence, Measure, Table, Value, Wrong, shown
+from clearhead.lectures.figure import Bars, Figure, Heat, Lines, Series
+from clearhead.lectures.outcome import Outcome, demonstrate
+from clearhead.lectures.registry import claims, find_claims
+
+__all__ = [
+    "LECTURES",
+    "Bars",
+    "Claim",
+    "Evidence",
+    "Figure",
+    "Heat",
+    "Lines",
+    "Measure",
+    "Outcome",
+    "Series",
+    "Table",
+    "Value",
+    "Verdict",
+    "Wrong",
+    "claims",
+    "demonstrate",
+    "find_claims",
+    "shown",
+]

@@ -1,0 +1,225 @@
+"""L2.10 to L2.12: sinusoidal positions in three layouts, which schemes notice a shift, and learned relative ones."""
+
+import math
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from clearhead.attention import MultiHeadAttention, Sight
+from clearhead.errors import RecipeError
+from clearhead.lectures.demonstrations.compare import alike, far, gap
+from clearhead.lectures.demonstrations.pytorch import randomise
+from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
+from clearhead.lectures.figure import Bars, Heat
+from clearhead.models import EncoderModel, build
+from clearhead.positions import ShawPosition, sinusoids
+from clearhead.recipe import PositionSpec, kinds, preset_names, read_recipe
+
+
+def three_layouts() -> Evidence:
+    """L2.10: each layout against its formula; a shift is a rotation; who uses it."""
+    n, d = 50, 32
+    half = d // 2
+
+    def written(angle_of: object, interleaved: bool) -> Tensor:
+        assert callable(angle_of)
+        table = torch.empty(n, d)
+        for p in range(n):
+            for i in range(half):
+                angle = p * angle_of(i)
+                at = (2 * i, 2 * i + 1) if interleaved else (i, half + i)
+                table[p, at[0]], table[p, at[1]] = math.sin(angle), math.cos(angle)
+        return table
+
+    def paper(i: int) -> float:
+        return float(10_000 ** (-2 * i / d))
+
+    def tensor2tensor(i: int) -> float:
+        return float(10_000 ** (-i / (half - 1)))
+
+    table = sinusoids(n, d)
+    shift, rotated = 7, torch.empty(n, d)
+    for i in range(half):
+        c, s = math.cos(shift * paper(i)), math.sin(shift * paper(i))
+        sine, cosine = table[:, 2 * i], table[:, 2 * i + 1]
+        rotated[:, 2 * i], rotated[:, 2 * i + 1] = sine * c + cosine * s, cosine * c - sine * s
+    users = [name for name in preset_names() if "sinusoidal" in _positions(name)]
+    name = "sin, cos in turn, ω_i = 10000^(−2i/d)"
+    return Evidence(
+        measures=(
+            alike(f"interleaved (the paper): {name}", table, written(paper, True), 1e-6),
+            alike(
+                "halves (MarianMT): all sines, then all cosines",
+                sinusoids(n, d, layout="halves"),
+                written(paper, False),
+                1e-6,
+            ),
+            alike(
+                "tensor2tensor: ω_i = 10000^(−i/(d/2−1))",
+                sinusoids(n, d, layout="tensor2tensor"),
+                written(tensor2tensor, False),
+                1e-6,
+            ),
+            alike(f"row p + {shift} against row p turned by {shift} ω_i", sinusoids(n + shift, d)[shift:], rotated),
+            Measure("presets here that use them", 1, len(users), relation="≥"),
+        ),
+        wrong=(
+            Wrong(
+                "MarianMT's table taken for the paper's",
+                alike(name, sinusoids(n, d, layout="halves"), written(paper, True), 1e-6),
+            ),
+            Wrong(
+                "tensor2tensor's table taken for MarianMT's",
+                alike("halves", sinusoids(n, d, layout="tensor2tensor"), written(paper, False), 1e-6),
+            ),
+        ),
+        figures=(
+            Heat(
+                title="The paper's table: 50 positions (down) of 32 features (across)",
+                alt="Fast waves in the left columns, slow ones in the right columns.",
+                x_label="feature",
+                y_label="position",
+                values=tuple(tuple(row) for row in table.tolist()),
+                signed=True,
+            ),
+        ),
+        notes=(f"Used by: {', '.join(users)}.",),
+    )
+
+
+def _positions(preset: str) -> set[str]:
+    model = read_recipe(preset).model
+    stacks = [getattr(model, part) for part in ("encoder", "decoder") if hasattr(model, part)]
+    return {stack.position.kind for stack in stacks if hasattr(stack, "position")}
+
+
+def shift_changes_nothing() -> Evidence:
+    """L2.11: the same sequence, a few positions later: relative schemes see no difference, absolute ones do."""
+    by = 5
+    moved: dict[str, tuple[bool, Tensor, Tensor]] = {}
+    for kind, entry in kinds("position").items():
+        spec = entry.spec
+        assert issubclass(spec, PositionSpec)
+        try:
+            model = _encoder(kind)
+        except RecipeError:
+            continue  # a scheme of two dimensions
+        moved[kind] = (spec.enters == "attention" or kind == "none", _run(model, 0), _run(model, by))
+    relative = [kind for kind, (is_relative, _, _) in moved.items() if is_relative]
+    absolute = [kind for kind in moved if kind not in relative]
+    still = max(gap(*moved[kind][1:]) for kind in relative)
+    least = min(gap(*moved[kind][1:]) for kind in absolute)
+    what = f"outputs {by} positions later: max|Δ|"
+    return Evidence(
+        measures=(
+            Measure(f"{what}, {', '.join(relative)}", 0.0, still, tolerance=1e-4),
+            Measure(f"{what}, {', '.join(absolute)}, the least", 0.01, least, relation="≥"),
+        ),
+        wrong=tuple(
+            Wrong(
+                f"{kind} positions taken for relative ones", Measure(what, 0.0, gap(*moved[kind][1:]), tolerance=1e-4)
+            )
+            for kind in absolute
+        ),
+        tables=(
+            Table(
+                "Every scheme for lines",
+                ("scheme", "enters", what),
+                tuple(
+                    (
+                        kind,
+                        "nowhere" if kind == "none" else "attention" if kind in relative else "embedding",
+                        gap(*pair),
+                    )
+                    for kind, (_, *pair) in moved.items()
+                ),
+            ),
+        ),
+        figures=(
+            Bars(
+                title=f"How much the outputs change when a sequence starts {by} positions later",
+                alt="Relative schemes do not change at all; sinusoidal and learned positions do.",
+                y_label="max|Δ|",
+                labels=tuple(moved),
+                series=(("", tuple(gap(*pair) for _, *pair in moved.values())),),
+            ),
+        ),
+    )
+
+
+def _encoder(kind: str) -> EncoderModel:
+    sizes = ["model.layers=2", "model.width=16", "model.heads=2", "model.vocabulary.source=40"]
+    model = build(read_recipe(None, "model.family=encoder", *sizes, f"model.position.kind={kind}"), seed=5).eval()
+    assert isinstance(model, EncoderModel)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0, 0.3)  # learned tables start so small that their part would not be seen
+    return model
+
+
+def _run(model: EncoderModel, by: int) -> Tensor:
+    """The encoder's layers on a sequence that starts at position ``by``."""
+    stack: Any = model.encoder
+    ids = torch.tensor([[5, 6, 7, 8, 9, 10]])
+    positions = torch.arange(6) + by
+    sight = Sight(scheme=stack.scheme, queries=positions, keys=positions)
+    with torch.no_grad():
+        x: Tensor = stack.embedding(ids, positions, 6 + by)
+        for layer in stack.layers:
+            x = layer(x, sight)
+    return x
+
+
+def learned_relative() -> Evidence:
+    """L2.12: Shaw's vectors, for keys, for values and for both, against a loop over every pair of tokens."""
+    reach, width, heads, n = 2, 16, 2, 6
+    positions = torch.arange(n)
+    x = torch.randn(1, n, width)
+    halves: tuple[Literal["keys", "values", "both"], ...] = ("keys", "values", "both")
+    results: dict[str, tuple[Tensor, Tensor]] = {}
+    for relative in halves:
+        module = MultiHeadAttention(width=width, heads=heads)
+        scheme = ShawPosition(head_size=8, value_size=8, farthest=reach, relative=relative)
+        for part in (module, scheme):
+            randomise(part)
+        sight = Sight(scheme=scheme, queries=positions, keys=positions)
+        with torch.no_grad():
+            results[relative] = (module(x, sight=sight)[0], _shaw_loop(module, scheme, x[0]))
+            plain = module(x)[0]
+            unclipped = _shaw_loop(module, scheme, x[0], turned=True)
+    name = "values and keys, against the loop"
+    return Evidence(
+        measures=(
+            *(alike(f"relative = {relative}, against a loop over pairs", *pair) for relative, pair in results.items()),
+            far("values alone against both", results["values"][0], results["both"][0], 0.05),
+        ),
+        wrong=(
+            Wrong("no relative positions", alike(name, plain, results["both"][1])),
+            Wrong("distances from key to query: i − j", alike(name, results["both"][0], unclipped)),
+        ),
+        notes=(
+            f"Distances beyond {reach} share a vector; both tables have 2k + 1 = {2 * reach + 1} rows for all heads.",
+        ),
+    )
+
+
+def _shaw_loop(module: MultiHeadAttention, scheme: ShawPosition, x: Tensor, *, turned: bool = False) -> Tensor:
+    """Σ_j α_ij (v_j + b_{j−i}) with α_ij ∝ exp(q_i·(k_j + a_{j−i})/√d), one pair at a time."""
+    n, size, reach = len(x), 8, scheme.farthest
+    q, k, v = (part(x).view(n, module.heads, size) for part in (module.query, module.key, module.value))
+    nothing = torch.zeros(2 * reach + 1, size)
+    a = nothing if scheme.keys is None else scheme.keys.weight
+    b = nothing if scheme.values is None else scheme.values.weight
+    heads = []
+    for head in range(module.heads):
+        rows = []
+        for i in range(n):
+            place = [max(-reach, min(reach, i - j if turned else j - i)) + reach for j in range(n)]
+            scores = torch.stack([q[i, head] @ (k[j, head] + a[place[j]]) for j in range(n)]) / size**0.5
+            weights = scores.softmax(0)
+            rows.append(sum((weights[j] * (v[j, head] + b[place[j]]) for j in range(n)), torch.zeros(size)))
+        heads.append(torch.stack(rows))
+    joined: Tensor = module.output(torch.cat(heads, dim=-1))
+    return joined

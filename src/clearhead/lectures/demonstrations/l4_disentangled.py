@@ -1,0 +1,145 @@
+"""L4.9: disentangled attention against the literal loops of Algorithm 1, with both readings of its index."""
+
+import copy
+import math
+import warnings
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from clearhead.attention import DisentangledAttention, RelativeTable
+from clearhead.lectures.demonstrations.compare import alike, far
+from clearhead.lectures.demonstrations.pytorch import randomise
+from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
+from clearhead.lectures.figure import Heat
+from clearhead.recipe import read_recipe
+
+SPAN, LENGTH, WIDTH, HEADS = 3, 6, 16, 2
+
+
+def algorithm_one() -> Evidence:
+    """L4.9: c2c, c2p and p2c over √(3d), for δ[i, j] as released models have it, and δ[j, i] as the paper prints it."""
+    readings: tuple[Literal["released", "paper"], ...] = ("released", "paper")
+    table = RelativeTable(width=WIDTH, span=SPAN)
+    modules = {
+        reading: DisentangledAttention(width=WIDTH, heads=HEADS, shared=table, p2c_index=reading)
+        for reading in readings
+    }
+    randomise(modules["released"])
+    modules["paper"].load_state_dict(modules["released"].state_dict())
+    x = torch.randn(1, LENGTH, WIDTH)
+    with torch.no_grad():
+        mine = {reading: module(x)[0] for reading, module in modules.items()}
+        loops = {reading: _algorithm(modules[reading], x[0], reading) for reading in readings}
+        unscaled = _algorithm(modules["paper"], x[0], "paper", scale=WIDTH // HEADS)
+        whole = _algorithm(modules["paper"], x[0], "paper", scale=3 * WIDTH)
+        two = _algorithm(modules["paper"], x[0], "paper", terms=2)
+    preset: Any = read_recipe("deberta-v3-base").model
+    theirs = {reading: _beside_transformers(module, x) for reading, module in modules.items()}
+    against = "ours against transformers' DeBERTa, which runs every released model"
+    measured = [alike(against, *theirs["released"])] if theirs["released"] else []
+    rejected = [Wrong("the index of Algorithm 1", alike(against, *theirs["paper"]))] if theirs["paper"] else []
+    name = "vectorised against the literal loops"
+    delta = [[_delta(i, j) for j in range(LENGTH)] for i in range(LENGTH)]
+    return Evidence(
+        measures=(
+            alike(f"{name}, p2c index δ[j, i] (Algorithm 1)", mine["paper"], loops["paper"]),
+            alike(f"{name}, p2c index δ[i, j] (released models)", mine["released"], loops["released"]),
+            far("the two readings, the same weights", mine["paper"], mine["released"], 0.01),
+            Measure("p2c index of the preset deberta-v3-base", "released", preset.encoder.attention.p2c_index),
+            Measure("rows of P, for distances −k … k − 1", 2 * SPAN, len(table.table.weight)),
+            *measured,
+        ),
+        wrong=(
+            Wrong("the index of one reading taken for the other", alike(name, mine["released"], loops["paper"])),
+            Wrong(
+                "√d instead of √(3d): three terms have three times the variance", alike(name, mine["paper"], unscaled)
+            ),
+            Wrong("d taken as the width of the tokens, not of a head", alike(name, mine["paper"], whole)),
+            Wrong("p2c left out", alike(name, mine["paper"], two)),
+            *rejected,
+        ),
+        tables=(
+            Table(
+                f"δ[i, j] = clip(i − j + k, 0, 2k − 1), k = {SPAN}",
+                ("i", *(f"j = {j}" for j in range(LENGTH))),
+                tuple((i, *row) for i, row in enumerate(delta)),
+            ),
+        ),
+        figures=(
+            Heat(
+                title="δ[i, j]: the row of P for every pair; far distances share one",
+                alt="Rows of the table fall from left to right and rise downwards, and are clipped at both ends.",
+                x_label="key j",
+                y_label="query i",
+                values=tuple(tuple(map(float, row)) for row in delta),
+                rows=tuple(map(str, range(LENGTH))),
+                columns=tuple(map(str, range(LENGTH))),
+            ),
+        ),
+        notes=(
+            "Every released model, and transformers' code that runs them, reads p2c at δ[i, j]"
+            + ("." if measured else " (install transformers to see it measured here).")
+            + " Algorithm 1 prints δ[j, i]: model.attention.p2c_index = paper.",
+        ),
+    )
+
+
+def _delta(i: int, j: int) -> int:
+    return max(0, min(2 * SPAN - 1, i - j + SPAN))
+
+
+def _algorithm(module: Any, H: Tensor, reading: str, *, scale: float | None = None, terms: int = 3) -> Tensor:
+    """Algorithm 1, line by line, for each head; with the other index where released models have it."""
+    size = WIDTH // HEADS
+    P = module.places.table.weight
+    N, heads = len(H), []
+    for head in range(HEADS):
+        part = slice(head * size, (head + 1) * size)
+        K_c, Q_c, V_c = (projection(H)[:, part] for projection in (module.key, module.query, module.value))
+        K_r, Q_r = module.place_key(P)[:, part], module.place_query(P)[:, part]
+        A = Q_c @ K_c.T
+        to_place, from_place = torch.empty(N, len(P)), torch.empty(len(P), N)
+        for i in range(N):
+            to_place[i] = Q_c[i] @ K_r.T
+        for j in range(N):
+            from_place[:, j] = K_c[j] @ Q_r.T
+        for i in range(N):
+            for j in range(N):
+                A[i, j] += to_place[i, _delta(i, j)]
+                if terms == 3:
+                    A[i, j] += from_place[_delta(j, i) if reading == "paper" else _delta(i, j), j]
+        heads.append((A / math.sqrt(3 * size if scale is None else scale)).softmax(-1) @ V_c)
+    out: Tensor = module.output(torch.cat(heads, dim=-1))
+    return out
+
+
+def _beside_transformers(module: Any, x: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Our heads and those of transformers' DeBERTa with the same weights; None if it is not installed."""
+    if find_spec("transformers") is None:
+        return None
+    with warnings.catch_warnings(action="ignore"):  # its use of torch.jit is none of our business
+        deberta = import_module("transformers.models.deberta.modeling_deberta")
+        configuration = import_module("transformers").DebertaConfig
+    settings = {"relative_attention": True, "max_relative_positions": SPAN, "pos_att_type": ["c2p", "p2c"]}
+    config = configuration(hidden_size=WIDTH, num_attention_heads=HEADS, **settings)
+    theirs = deberta.DisentangledSelfAttention(config).eval()
+    mine = copy.deepcopy(module).eval()
+    mine.output = torch.nn.Identity()
+    size = WIDTH // HEADS
+    parts = [part.weight.split(size) for part in (mine.query, mine.key, mine.value)]
+    with torch.no_grad():
+        for part in (mine.key, mine.place_key):
+            part.bias.zero_()  # DeBERTa has no bias there
+        theirs.in_proj.weight.copy_(torch.cat([part[head] for head in range(HEADS) for part in parts]))
+        theirs.q_bias.copy_(mine.query.bias)
+        theirs.v_bias.copy_(mine.value.bias)
+        theirs.pos_proj.weight.copy_(mine.place_key.weight)
+        theirs.pos_q_proj.load_state_dict(mine.place_query.state_dict())
+        seen = torch.ones(1, 1, LENGTH, LENGTH)
+        distances = deberta.build_relative_position(x, x)
+        heads = theirs(x, seen, relative_pos=distances, rel_embeddings=mine.places.table.weight)[0]
+        return mine(x)[0], heads[0]

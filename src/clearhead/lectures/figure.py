@@ -1,0 +1,56 @@
+"""Pictures as data: drawn as SVG for a page, and with letters for a terminal. Nothing here imports torch."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line, or one set of bars."""
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Curves over a common axis."""
+
+    title: str
+    alt: str
+    """What the picture shows, in a sentence, for those who cannot see it."""
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    log_x: bool = False
+    log_y: bool = False
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A value for every label, for one series or several side by side."""
+
+    title: str
+    alt: str
+    y_label: str
+    labels: tuple[str, ...]
+    series: tuple[tuple[str, tuple[float, ...]], ...]
+    """Names and values, one value for every label."""
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A matrix: the larger a value, the fuller its cell."""
+
+    title: str
+    alt: str
+    x_label: str
+    y_label: str
+    values: tuple[tuple[float, ...], ...]
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    signed: bool = False
+    """Values of both signs around 0."""
+
+
+Figure = Lines | Bars | Heat

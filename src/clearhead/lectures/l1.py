@@ -1,0 +1,133 @@
+"""The claims of L1, slides from seq2seq to the Transformer. Nothing here imports torch."""
+
+from clearhead.lectures.claim import Claim
+
+CLAIMS = (
+    Claim(
+        id="L1.1",
+        title="Attention takes the most valuable of a pool of candidates",
+        statement="Given a query and a pool of key-value pairs, attention is the sum of the values, each weighted by "
+        "how close its key is to the query.",
+        latex=r"\operatorname{Attention}(q,D)=\sum_{i=1}^{m}\alpha(q,k_i)\,v_i"
+        r"\\\alpha(q,k_i)=\frac{\exp(q^\top k_i/\sqrt{d})}{\sum_{j=1}^{m}\exp(q^\top k_j/\sqrt{d})}",
+        verdict="slip in the notes",
+        right="the sum of the normaliser runs to m; its upper limit is missing on the slide",
+        module="clearhead.attention.attend",
+        test="tests/attention/test_attend.py::test_L1_1_one_query_over_a_pool_of_candidates",
+        demonstration="l1_attention:pool_of_candidates",
+    ),
+    Claim(
+        id="L1.2",
+        title="An RNN hardly encodes what is far away",
+        statement="In a recurrent net everything about a word has to survive every later step, and far words hardly "
+        "do.",
+        latex=r"\left\lVert\frac{\partial h_T}{\partial x_t}\right\rVert\to 0\quad\text{as } T-t\text{ grows}",
+        verdict="holds under a condition",
+        right="for nets as they start; a gate that is held open does carry information far, and training must find "
+        "that",
+        module="clearhead.models.influence",
+        test="tests/models/test_influence.py::test_L1_2_a_recurrent_net_hardly_encodes_far_information",
+        demonstration="l1_recurrent:forgetting",
+    ),
+    Claim(
+        id="L1.3",
+        title="Seq2seq with attention, on an RNN or on a Transformer",
+        statement="The decoder looks at the vectors h of all source words at every step. These may come from a "
+        "recurrent net, or from a Transformer.",
+        latex=r"c_i=\sum_{j}\alpha(s,h_j)\,h_j\qquad s=s_{i-1}\,\text{ (Bahdanau)}\quad\text{or}\quad s=s_i"
+        r"\,\text{ (Luong)}",
+        verdict="holds",
+        module="clearhead.blocks.alignment",
+        test="tests/blocks/test_recurrent.py::test_L1_3_bahdanaus_decoder_is_its_loop",
+        demonstration="l1_recurrent:seq2seq_with_attention",
+    ),
+    Claim(
+        id="L1.4",
+        title="Represent, encode, decode and predict",
+        statement="The Transformer is a seq2seq model in three steps: tokens become vectors with positions, the "
+        "encoder reads them, the decoder looks at what was read and at what it has written, and predicts the next "
+        "token.",
+        latex=r"x\to\operatorname{embed}(x)\to\operatorname{enc}(x)\to p(y_l\mid y_{<l};\,\operatorname{enc}(x))",
+        verdict="holds",
+        module="clearhead.models.seq2seq",
+        test="tests/interop/test_parity.py::test_L1_4_encoder_decoders_agree",
+        demonstration="l1_models:three_steps",
+    ),
+    Claim(
+        id="L1.5",
+        title="d_k is the number of columns of Q and K",
+        statement="The scores are divided by the root of d_k, the size of the vectors that are multiplied.",
+        latex=r"\operatorname{softmax}\left(\frac{QK^\top}{\sqrt{d_k}}\right)V\qquad Q,K\in\mathbb{R}^{n\times d_k}",
+        verdict="holds",
+        module="clearhead.attention.multihead",
+        test="tests/attention/test_multihead.py::test_L1_5_the_scale_follows_the_size_of_a_head",
+        demonstration="l1_attention:scale_of_a_head",
+    ),
+    Claim(
+        id="L1.6",
+        title="Multi-head attention: several attentions, concatenated",
+        statement="Heads attend side by side, each with projections of its own, and their results stand beside each "
+        "other in the concatenation.",
+        latex=r"\operatorname{concat}(\text{head}_1,\dots,\text{head}_h)",
+        verdict="holds",
+        module="clearhead.attention.multihead",
+        test="tests/attention/test_multihead.py::test_L1_6_heads_are_separate_attentions_concatenated",
+        demonstration="l1_attention:heads_are_separate",
+    ),
+    Claim(
+        id="L1.7",
+        title="A layer: attention, then feed-forward, each with Add & Norm",
+        statement="An encoder layer normalises the sum of its input and its attention, then the sum of that and its "
+        "feed-forward net.",
+        latex=r"Z=\operatorname{LayerNorm}(X+\operatorname{MultiHeadAttention}(X))"
+        r"\\Y=\operatorname{LayerNorm}(Z+\operatorname{FeedForward}(Z))",
+        verdict="holds",
+        module="clearhead.blocks.layer",
+        test="tests/blocks/test_layer.py::test_L1_7_a_layer_is_attention_then_feed_forward",
+        demonstration="l1_models:a_layer",
+    ),
+    Claim(
+        id="L1.8",
+        title="The residual makes deep nets trainable",
+        statement="The connection around each sublayer solves the problem of training many layers.",
+        latex=r"x_{l}=x_{l-1}+f(x_{l-1})\qquad l=1,\dots,24",
+        verdict="holds",
+        module="clearhead.blocks.residual",
+        test="tests/blocks/test_residual.py::test_L1_8_24_layers_train_with_residuals_and_not_without",
+        demonstration="l1_models:deep_with_residuals",
+    ),
+    Claim(
+        id="L1.9",
+        title="Masked self-attention: no token sees the future",
+        statement="In the decoder a token looks at itself and at what came before. Nothing behind it has any "
+        "influence.",
+        latex=r"\frac{\partial y_i}{\partial x_j}=0\quad\text{for } j>i",
+        verdict="slip in the notes",
+        right="K has a row for each token, so Kᵀ is d_k × n: in the slide's example 3 × 5; it is drawn as 5 × 5",
+        module="clearhead.attention.sight",
+        test="tests/models/test_contracts.py::test_L1_9_no_token_sees_the_future",
+        demonstration="l1_attention:no_look_ahead",
+    ),
+    Claim(
+        id="L1.10",
+        title="No order inside: parallel, so positions must be added",
+        statement="Attention has no notion of time. All tokens are computed at once, and without position embeddings "
+        "a permutation of the tokens only permutes the outputs.",
+        latex=r"f(PX)=P\,f(X)\quad\text{for every permutation } P",
+        verdict="holds",
+        module="clearhead.positions.absolute",
+        test="tests/models/test_contracts.py::test_L1_10_without_positions_a_model_sees_a_set",
+        demonstration="l1_models:order_must_be_added",
+    ),
+    Claim(
+        id="L1.11",
+        title="The memory cost is huge",
+        statement="Each head keeps a weight for every pair of tokens, so memory grows with the square of the length.",
+        latex=r"\text{bytes}(n)=4hn^2+O(n)",
+        verdict="holds under a condition",
+        right="only if the weights are formed: the fused path computes the same and keeps O(n)",
+        module="clearhead.attention.attend",
+        test="tests/costing/test_space.py::test_L1_11_memory_grows_with_the_square_of_the_length_unless_attention_is_fused",
+        demonstration="l1_models:memory_grows",
+    ),
+)

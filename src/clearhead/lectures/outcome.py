@@ -1,0 +1,87 @@
+"""Running a demonstration: seeded, timed for people, and with its errors caught."""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from clearhead.lectures.claim import Claim
+from clearhead.lectures.evidence import Evidence, Value, shown
+from clearhead.lectures.registry import find_claims
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A claim and what came of demonstrating it."""
+
+    claim: Claim
+    evidence: Evidence | None
+    """None if the demonstration failed."""
+    seconds: float
+    """For people: no verdict rests on it."""
+    error: str = ""
+    """Why the demonstration failed."""
+
+    @property
+    def wrong_variant_rejected(self) -> bool:
+        """Whether every wrong variant was told from the right one."""
+        return self.evidence is not None and self.evidence.rejects
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether everything was observed as predicted, and the wrong variants were not."""
+        return self.evidence is not None and self.evidence.agrees and self.evidence.rejects
+
+    def __str__(self) -> str:
+        """The claim and its evidence, a line each."""
+        lines = [f"{self.claim.id} {self.claim.title}: {self.claim.verdict}"]
+        if self.evidence is None:
+            return "\n".join([*lines, f"  the demonstration failed: {self.error}"])
+        for measure in self.evidence.measures:
+            mark = "agrees" if measure.agrees else "does not agree"
+            lines.append(
+                f"  {measure.what}: predicted {measure.expectation}, observed {shown(measure.observed)}: {mark}"
+            )
+        for wrong in self.evidence.wrong:
+            seen = f"{wrong.measure.expectation} against {shown(wrong.measure.observed)}"
+            lines.append(
+                f"  wrong on purpose, {wrong.what}: {seen}: {'rejected' if wrong.rejected else 'not rejected'}"
+            )
+        return "\n".join([*lines, f"  {'reproduced' if self.reproduced else 'not reproduced'}"])
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``clearhead lecture --json`` prints of a claim."""
+        measures = () if self.evidence is None else self.evidence.measures
+        return {
+            "id": self.claim.id,
+            "verdict": self.claim.verdict,
+            "predicted": {measure.what: _plain(measure.predicted) for measure in measures},
+            "observed": {measure.what: _plain(measure.observed) for measure in measures},
+            "wrong_variant_rejected": self.wrong_variant_rejected,
+            "reproduced": self.reproduced,
+        }
+
+
+def demonstrate(claim: Claim | str) -> Outcome:
+    """Run the demonstration of a claim, given or named: ``clearhead.demonstrate("L4.8").evidence``.
+
+    The same numbers come out every time; the global random state is left as it was.
+    """
+    import torch
+
+    if isinstance(claim, str):
+        (claim,) = find_claims([claim])
+    start = time.perf_counter()
+    evidence, error = None, ""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(20)
+        try:
+            evidence = claim.demonstrate()
+        except Exception as failure:  # whatever is wrong with a demonstration, the claim is not reproduced
+            error = f"{type(failure).__name__}: {failure}"
+    return Outcome(claim, evidence, time.perf_counter() - start, error)
+
+
+def _plain(value: Value) -> Value:
+    """JSON knows neither infinity nor NaN."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,186 @@
+"""`clearhead cost` as a user meets it: quick, without torch, in every format, and with words for every mistake."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clearhead.costing import cost
+from tests.cli.test_cli import run
+
+
+def answer(*arguments: str) -> Any:
+    result = run("cost", *arguments, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("arguments", [["transformer-base"], ["bert-base", "model.layers=11", "--json"]])
+def test_it_answers_without_torch_and_at_once(arguments: list[str]) -> None:
+    """CPU time of a few times what importing sympy and the command line takes, whatever else the machine does.
+
+    Where these imports take 0.35 seconds, an answer has 1.2.
+    """
+    usage = (
+        "import resource, sys\n"
+        "usage = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print('torch' in sys.modules, usage.ru_utime + usage.ru_stime)\n"
+    )
+    answer = (
+        "import runpy, sys\n"
+        f"sys.argv = ['clearhead', 'cost', *{arguments}]\n"
+        "try: runpy.run_module('clearhead', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+    )
+
+    def once(code: str) -> tuple[str, float]:
+        result = subprocess.run([sys.executable, "-c", code + usage], capture_output=True, text=True, check=True)
+        torch, seconds = result.stdout.strip().splitlines()[-1].split()
+        return torch, float(seconds)
+
+    # they take turns, and the quickest of a few is the work itself
+    turns = [(once(answer), once("import sympy, pydantic, typer, rich.table\n")) for _ in range(3)]
+    assert {torch for (torch, _), _ in turns} == {"False"}
+    assert min(seconds for (_, seconds), _ in turns) < 3.5 * min(seconds for _, (_, seconds) in turns)
+
+
+def test_json_has_integers_with_formulas_beside_them() -> None:
+    found = answer("bert-base", "model.layers=11")
+    assert found["parameters"] == 102_394_368
+    assert isinstance(found["macs"], int)
+    assert found["flops"] == 2 * found["macs"]
+    assert found["formulas"]["macs"] == "B·(2·L·n²·d + 2·L·n·d·d_ff + 4·L·n·d²)"
+    assert found["sizes"]["L"] == 11
+    assert set(found["conventions"]) == set(found["formulas"])
+    (encoder,) = (block for block in found["blocks"] if block["name"] == "encoder")
+    assert encoder["parts"][1]["parts"][0]["name"] == "attention"
+
+
+def test_numbers_are_those_of_the_library() -> None:
+    found = answer("transformer-base", "--n", "100", "--m", "80", "--batch", "8", "--t", "7")
+    base, place = cost("transformer-base"), {"n": 100, "m": 80, "B": 8, "t": 7}
+    assert found["at"] == place
+    for key, formula in (
+        ("macs", base.macs),
+        ("causal_macs", base.causal_macs),
+        ("training_macs", base.training),
+        ("operations", base.operations),
+        ("step_macs", base.step.macs),
+        ("decode_macs", base.decode_macs),
+        ("saved_bytes", base.saved),
+        ("saved_bytes_fused", base.fused.saved),
+        ("cache_bytes", base.step.cache),
+        ("span", base.span),
+        ("serial_span", base.serial_span),
+        ("decode_span", base.decode_span),
+        ("optimizer_bytes", base.optimizer),
+    ):
+        assert found[key] == formula.at(**place), key
+    assert found["decode_macs"] == found["causal_macs"]  # a cache saves exactly what the mask hides
+
+
+def test_tables_show_formula_number_share_and_convention() -> None:
+    shown = run("cost", "transformer-base", "--n", "100", "--m", "100", COLUMNS="200").stdout
+    assert "63,082,496" in shown
+    assert "12·L·d² + 4·L·d·d_ff" in shown
+    assert "multiply-accumulates, dense" in shown
+    assert re.search(r"attention +6,303,744 +4·L·d² \+ 4·L·d +690,585,600 +10\.7 %", shown), shown
+    for by, word in (("model", "by "), ("layer", "by layer"), ("block", "feedforward")):
+        assert (word in run("cost", "tiny", "--by", by).stdout) == (by != "model")
+
+
+def test_views() -> None:
+    """As the lectures print it, and how it grows."""
+    printed = answer("transformer-base", "--view", "printed")
+    (encoder, *_) = printed["blocks"]
+    (layers,) = (part for part in encoder["parts"] if part["name"] == "layers")
+    attention, _, net, _ = layers["parts"]
+    assert attention["formulas"]["macs"] == "2·n²·d + 4·n·d²"
+    assert attention["formulas"]["parameters"] == "4·d²"
+    assert (net["formulas"]["macs"], net["formulas"]["parameters"]) == ("8·n·d²", "8·d²")
+    grown = answer("bert-base", "--view", "asymptotic", "--in", "n")
+    assert grown["formulas"]["macs"] == "O(n²)"
+    assert grown["formulas"]["span"] == "O(lg(n))"
+    assert "as printed: one sequence" in run("cost", "tiny", "--view", "printed").stdout
+
+
+def test_markdown_and_latex() -> None:
+    assert "| forward | B·(" in run("cost", "tiny", "--markdown").stdout
+    latex = run("cost", "tiny", "--latex").stdout
+    assert r"\begin{tabular}" in latex
+    assert "d_{ff}" in latex
+
+
+def test_crossover_is_solved_and_drawn(tmp_path: Path) -> None:
+    one = answer("bert-base", "--crossover", "n")
+    assert one["crossings"] == [
+        {"at": 4609, "cheaper": "the rest of the layer", "formula": "2·d + d_ff", "values": [32629065216, 32621985792]}
+    ]
+    picture = tmp_path / "crossover.png"
+    compared = ["bert-base", "bert-base", "model.attention.kind=linformer", "--crossover", "n"]
+    result = run("cost", *compared, "-o", str(picture))
+    assert result.returncode == 0, result.stderr
+    assert "n = 2·k = 128" in result.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert list(tmp_path.iterdir()) == [picture]
+    assert answer(*compared, "--of", "memory")["crossings"]
+    assert "they do not cross" in run("cost", "tiny", "tiny", "model.layers=5", "--crossover", "n").stdout
+
+
+def test_without_matplotlib_it_says_what_to_install(tmp_path: Path) -> None:
+    blocked = tmp_path / "blocked"
+    (blocked / "matplotlib").mkdir(parents=True)
+    (blocked / "matplotlib" / "__init__.py").write_text("raise ImportError", encoding="utf-8")
+    import os
+
+    paths = os.pathsep.join([str(blocked), *filter(None, [os.environ.get("PYTHONPATH")])])
+    result = run("cost", "tiny", "--crossover", "n", "-o", str(tmp_path / "c.svg"), PYTHONPATH=paths)
+    assert (result.returncode, result.stderr) == (1, "drawing needs matplotlib: pip install 'clearhead[plot]'\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trasformer-base"], "did you mean transformer-base?"),
+        (["tiny", "model.layrs=3"], "did you mean layers?"),
+        (["tiny", "small"], "a second recipe needs --crossover n"),
+        (["tiny", "small", "gpt2"], "more than two recipes"),
+        ([], "name a preset or a recipe file"),
+        (["bert-base", "--n", "513"], "the encoder's table of learned positions holds 512"),
+        (["gpt2", "--n", "2000"], "the decoder's table of learned positions holds 1024"),
+        (["tiny", "--view", "asymptotic", "--in", "q"], "no such letter"),
+        (["tiny", "--crossover", "d"], "must be n or m"),
+        (["tiny", "--crossover", "n", "--of", "memory"], "name a second recipe"),
+        (["tiny", "tiny", "--crossover", "n"], "is compared with itself"),
+        (["tiny", "-o", "x.svg"], "is for --crossover"),
+        (["tiny", "--crossover", "n", "-o", "x.txt"], "a picture is called something.svg"),
+        (["tiny", "--crossover", "n", "-o", "nowhere/x.svg"], "the folder nowhere does not exist"),
+        (["--table", "exams"], "there is one table: lectures"),
+        (["tiny", "--table", "lectures"], "--table stands alone"),
+        (["tiny", "--json", "--latex"], "choose one"),
+    ],
+)
+def test_mistakes_are_told_in_words(arguments: list[str], message: str) -> None:
+    result = run("cost", *arguments)
+    assert result.returncode in (1, 2)
+    assert "Traceback" not in result.stderr
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_the_table_of_the_lectures() -> None:
+    tables = answer("--table", "lectures")
+    assert [table["title"] for table in tables] == [
+        "Modules (L4.3, L4.4, L4.5)",
+        "Table 1 (L4.6)",
+        "Parallel time (L3)",
+    ]
+
+
+def test_help_teaches() -> None:
+    shown = run("cost", "--help").stdout
+    for word in ("--crossover", "--view", "multiply-accumulates", "clearhead cost bert-base model.layers=11 --json"):
+        assert word in shown

@@ -1,0 +1,217 @@
+"""Small recipes of every registered mechanism and option: the proofs run over all of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from sympy import Expr, Integer, expand
+
+from clearhead.costing import B, Cost, m, n
+from clearhead.costing.forms.letters import OPEN
+from clearhead.costing.tracing import attention_path
+from clearhead.models import build
+from clearhead.recipe import Kinded, Recipe, Spec, kinds, read_recipe
+from tests.models.zoo import GRID_VARIANTS, IMAGES, PLACED, RECURRENT, RECURRENT_LM, attention_overrides, planar
+
+SIZES = [
+    "model.layers=1",
+    "model.width=16",
+    "model.vocabulary.source=40",
+    "model.vocabulary.target=40",
+    "model.vocabulary.pad=none",
+    "model.dropout.residual=0.0",
+    "model.dropout.embedding=0.0",
+]
+HEADS = "model.heads=2"
+
+Reads = Literal["text", "pair", "image"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A small recipe and what its model reads."""
+
+    name: str
+    overrides: tuple[str, ...]
+    reads: Reads = "text"
+    exports: bool = True
+    """torch.export can trace it with open lengths."""
+    shortest: int = 2
+    """The shortest sequence that the formula speaks of."""
+
+    def recipe(self, *more: str) -> Recipe:
+        """The recipe, with changes."""
+        families = [override for override in more if override.startswith("model.family=")]
+        kept = [override for override in self.overrides if not (families and override.startswith("model.family="))]
+        return read_recipe(None, *SIZES, *kept, *more)
+
+    def inputs(self, place: dict[str, int]) -> list[torch.Tensor]:
+        """Something to read, of these lengths."""
+        if self.reads == "image":
+            return [torch.rand(place["B"], 16, 8, 2)]
+        ids = [torch.randint(4, 40, (place["B"], place[length])) for length in ("n", "m")]
+        return ids if self.reads == "pair" else ids[:1]
+
+    @property
+    def letters(self) -> list[tuple[Any, ...]]:
+        """The open dimensions of the inputs."""
+        open_sizes: dict[str, list[tuple[Any, ...]]] = {
+            "text": [(B, n)],
+            "pair": [(B, n), (B, m)],
+            "image": [(B, None, None, None)],
+        }
+        return open_sizes[self.reads]
+
+    def places(self, count: int = 3) -> list[dict[str, int]]:
+        """Lengths to try; from two lines on, as a batch of one lets torch look at a tensor where it would copy it."""
+        low = self.shortest
+        return [
+            {"B": 2 + (3 * step) % 4, "n": low + (5 * step + 3) % 11, "m": low + (7 * step + 1) % 9}
+            for step in range(count)
+        ]
+
+
+def make(recipe: Recipe, path: str = "explicit") -> Any:
+    """The model in training mode, without dropout, whose attention takes this way."""
+    model = build(recipe, seed=1)
+    attention_path(model, path)
+    return model
+
+
+OPTIONS: dict[str, list[str]] = {
+    "plain": ["model.feedforward.width=20"],
+    "post norm, embedding norm": ["model.norm.place=post", "model.embedding.norm=true"],
+    "ε outside, no gain": ["model.norm.eps_place=outside", "model.norm.affine=false"],
+    "no gain": ["model.norm.affine=false"],
+    "hard": ["model.attention.choice=hard"],
+    "additive": ["model.attention.score=additive"],
+    "multiplicative": ["model.attention.score=multiplicative"],
+    "no projections, no W_O": ["model.attention.projections=false", "model.attention.output=false"],
+    "free sizes": ["model.attention.query_size=6", "model.attention.value_size=10"],
+    "unscaled, no biases": ["model.attention.scale=none", "model.attention.bias=false", "model.feedforward.bias=false"],
+    "Shaw keys": ["model.position.kind=shaw", "model.position.relative=keys", "model.position.farthest=2"],
+    "Shaw values": ["model.position.kind=shaw", "model.position.relative=values", "model.position.farthest=2"],
+    "no residual": ["model.residual=false"],
+    "GELU": ["model.feedforward.activation=gelu"],
+}
+OPTIONS |= {
+    f"position {kind}": [f"model.position.kind={kind}"] for kind in kinds("position") if not planar("position", kind)
+}
+OPTIONS |= {f"feedforward {kind}": [f"model.feedforward.kind={kind}"] for kind in kinds("feedforward")}
+OPTIONS |= {f"norm {kind}": [f"model.norm.kind={kind}"] for kind in kinds("norm")}
+OPTIONS |= {
+    f"attention {kind}": [f"model.attention.kind={kind}"]
+    for kind in kinds("attention")
+    if not planar("attention", kind) and len(attention_overrides(kind)) == 3
+}
+V2 = ["span=6", "buckets=4", "normalised=true", "shared_projections=true"]
+OPTIONS |= {
+    "disentangled alone": PLACED,
+    "disentangled, as the paper prints it": [*PLACED, "model.attention.p2c_index=paper"],
+    "disentangled, two terms": [*PLACED, "model.attention.terms=['c2c', 'c2p']", "model.attention.choice=hard"],
+    "disentangled v2": [*PLACED, *(f"model.attention.{setting}" for setting in V2)],
+}
+WRITERS = {
+    "untied, output bias": [
+        "model.embedding.tie=none",
+        "model.embedding.output_bias=true",
+        "model.embedding.scale=none",
+    ],
+    "output scaled": ["model.embedding.output_scale=rsqrt"],
+}
+LINFORMER = ["model.attention.kind=linformer", "model.attention.rank=3", "model.attention.length=200"]
+READERS: dict[str, list[str]] = {
+    **{
+        f"linformer, {sharing}": [*LINFORMER, f"model.attention.sharing={sharing}"]
+        for sharing in ("none", "headwise", "key-value", "layerwise")
+    },
+    "segments": ["model.embedding.segments=2"],
+    "statistics over the sequence": ["model.norm.axis=sequence"],
+    "statistics over the sequence, ε outside": ["model.norm.axis=sequence", "model.norm.eps_place=outside"],
+}
+# unfold wants a number where a length would stay open; disentangled attention asks for the largest position
+CLOSED = ("t5", "alibi", "isentangled")
+
+
+def _opens(name: str) -> bool:
+    return not any(word in name for word in CLOSED)
+
+
+CASES = [
+    *(
+        # what a decoder shows is traced there; that it sees everything here makes no difference to the graph but masks
+        Case(
+            f"encoder: {name}", ("model.family=encoder", HEADS, *overrides), exports=name in READERS or name == "plain"
+        )
+        for name, overrides in {**OPTIONS, **READERS}.items()
+    ),
+    *(
+        Case(f"lm: {name}", ("model.family=lm", HEADS, *overrides), exports=_opens(name))
+        for name, overrides in {**OPTIONS, **WRITERS}.items()
+    ),
+    *(
+        Case(f"seq2seq: {name}", ("model.family=seq2seq", HEADS, *overrides), "pair", exports=_opens(name))
+        for name, overrides in {
+            **{name: OPTIONS[name] for name in ("plain", "free sizes", "position t5", "disentangled alone")},
+            "linformer": attention_overrides("linformer"),
+            "another encoder": ["model.encoder.width=32", "model.encoder.heads=4", "model.decoder.layers=2"],
+        }.items()
+    ),
+    Case("classifier: mean", ("model.family=classifier", HEADS)),
+    Case("classifier: pooler", ("model.family=classifier", HEADS, "model.pooling=first", "model.pooler=true")),
+    *(
+        Case(f"image: {name}", ("model.family=classifier", HEADS, *IMAGES, *overrides), "image", exports=False)
+        for name, overrides in GRID_VARIANTS.items()
+    ),
+    *(Case(f"recurrent: {name}", tuple(overrides), "pair", exports=False) for name, overrides in RECURRENT.items()),
+    *(Case(f"recurrent: {name}", tuple(overrides), exports=False) for name, overrides in RECURRENT_LM.items()),
+]
+"""Every mechanism where it sees everything and where it is causal; cross-attention; heads; grids; recurrent nets."""
+
+
+def named(name: str) -> Case:
+    """The case of this name."""
+    (case,) = (case for case in CASES if case.name == name)
+    return case
+
+
+def modules_of(cost: Cost, prefix: str = "") -> Iterator[tuple[str, Cost]]:
+    """Every block below a model with the path of its module; of equal layers, the first."""
+    for part in cost.parts:
+        path = f"{prefix}{part.name}" + (".0" if part.name == "layers" else "")
+        yield path, part
+        yield from modules_of(part, f"{path}.")
+
+
+def kinds_in(spec: object) -> set[tuple[str, str]]:
+    """Slot and name of every kind in a recipe."""
+    found = {(spec.slot, spec.name())} if isinstance(spec, Kinded) else set()
+    for field in type(spec).model_fields if isinstance(spec, Spec) else ():
+        found |= kinds_in(getattr(spec, field))
+    return found
+
+
+def wrong_variants(formula: Expr) -> Iterator[Expr]:
+    """The formula with each of its terms dropped, each doubled, and each letter's power changed."""
+    formula = expand(formula)
+    for term in formula.as_ordered_terms():
+        yield formula - term
+        yield formula + term
+    for symbol in formula.free_symbols:
+        yield expand(formula.xreplace({symbol: symbol**2}))
+
+
+def worth(formula: Expr, place: dict[str, int]) -> Expr:
+    """What an expression is worth where n, m, B and t have these values."""
+    return formula.xreplace({OPEN[name]: Integer(value) for name, value in place.items()})
+
+
+def rejects(formula: Expr, places: list[dict[str, int]], measured: list[int]) -> bool:
+    """Whether no wrong variant of a formula gives what was measured."""
+    return all([worth(wrong, place) for place in places] != measured for wrong in wrong_variants(formula))
+
+
+def long(case: Case) -> Case:
+    """The same for sequences that are long enough for what is never held."""
+    return replace(case, shortest=193)

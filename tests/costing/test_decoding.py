@@ -1,0 +1,72 @@
+"""Decoding: every matrix product of a step, and of a whole greedy decode, counted as it runs."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+from clearhead.costing import cost
+from clearhead.costing.tracing import counted_macs
+from tests.costing.mechanisms import CASES, make, named, rejects
+
+OPTIONS = [
+    *(
+        "plain",
+        "free sizes",
+        "multiplicative",
+        "position t5",
+        "position rope",
+        "Shaw keys",
+        "hard",
+        "feedforward gated",
+    ),
+    *("disentangled alone", "disentangled v2"),
+]
+WRITERS = [
+    *((f"{family}: {option}", f"lm: {option}", family) for option in OPTIONS for family in ("seq2seq", "lm")),
+    ("seq2seq: linformer", "seq2seq: linformer", "seq2seq"),
+    *((case.name, case.name, "") for case in CASES if case.name.startswith("recurrent")),
+]
+
+
+@pytest.mark.parametrize(("title", "name", "family"), WRITERS, ids=[title for title, *_ in WRITERS])
+def test_steps_and_whole_decodes_cost_what_the_formula_says(title: str, name: str, family: str) -> None:
+    """Reading, each step t, and all together; a formula with a term dropped or changed is rejected."""
+    case = named(name)
+    recipe = case.recipe("model.layers=2", *([f"model.family={family}"] if family else []))
+    model, formula = make(recipe).eval(), cost(recipe)
+    alone = recipe.model.family == "lm"
+    batch, source, written = 3, 7, 5
+    token, ids = torch.full((batch, 1), 5), torch.full((batch, source), 5)
+    with torch.no_grad():
+        if alone:
+            state = model.start()
+            read = counted_macs(lambda: model.step(ids, state))
+        else:
+            state = model.start(ids)
+            read = counted_macs(lambda: model.start(ids))
+        steps = [counted_macs(lambda: model.step(token, state)) for _ in range(written - int(alone))]
+    total = read + sum(steps)
+    if not alone:  # the first step also does once what is done once: the memory's keys, the first state
+        steps[0] -= formula.read.macs.at(B=batch, n=source) - read
+        read = formula.read.macs.at(B=batch, n=source)
+    first = source + 1 if alone else 1
+    at = [{"B": batch, "n": source, "t": first + index} for index in range(len(steps))]
+    assert formula.read.macs.at(B=batch, n=source) == read
+    assert [formula.step.macs.at(**place) for place in at] == steps
+    assert formula.decode_macs.at(B=batch, n=source, m=written) == total
+    assert rejects(formula.step.macs.numbers, at, steps)
+
+
+def test_L2_2_decoding_takes_steps_that_wait_for_each_other_and_training_does_not() -> None:
+    """L2.2: unparallelisable operations do not grow with the length, which holds for training and not for decoding."""
+    base = cost("transformer-base")
+    training, decoding = (
+        [formula.at(n=100, m=m) for m in (128, 256, 512)] for formula in (base.span, base.decode_span)
+    )
+    # one more level in three trees of each decoder layer; the first waits for the encoder anyway
+    assert training[1] - training[0] == training[2] - training[1] == 3 * 5
+    assert [round(later / sooner, 1) for sooner, later in pairwise(decoding)] == [2.0, 2.0]
+    assert base.sequential.at() == 6 + 6 + 6
+    # a cache lowers work, not span: each step still waits for the one before
+    assert base.decode_span.at(n=100, m=100) > 100 * base["decoder"]["layers"]["feedforward"].span.at()

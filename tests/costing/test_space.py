@@ -1,0 +1,120 @@
+"""Space: bytes that autograd keeps, exact on the real backend; the cache's own bytes; what optimizers hold."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from sympy import expand
+
+from clearhead.attention import Cache
+from clearhead.costing import cost
+from clearhead.costing.tracing import attention_path, saved_bytes
+from clearhead.recipe import read_recipe
+from clearhead.training.optimizer import make_optimizers
+from tests.costing.mechanisms import CASES, Case, long, make, named, rejects, worth, wrong_variants
+
+DISENTANGLED = [long(case) for case in CASES if "isentangled" in case.name and case.reads == "text"]
+FUSED = [case for case in CASES if "isentangled" not in case.name] + DISENTANGLED
+
+
+def check(case: Case, path: str) -> None:
+    """Three layers, so that what layers share counts once."""
+    recipe = case.recipe("model.layers=3")
+    model, whole, places = make(recipe, path), cost(recipe), case.places()
+    formula = whole.saved if path == "explicit" else whole.fused.saved
+    kept = []
+    before = torch.backends.mkldnn.enabled
+    # the LSTM as torch writes it out: oneDNN's kernel has a workspace of its own
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
+    try:
+        for place in places:
+            inputs = case.inputs(place)
+            kept.append(saved_bytes(lambda inputs=inputs: model(*inputs), model))  # type: ignore[misc]
+    finally:
+        torch.backends.mkldnn.enabled = before
+    assert [formula.at(**place) for place in places] == kept
+    assert rejects(formula.numbers, places, kept)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_saved_activations_are_exact_to_the_byte(case: Case) -> None:
+    """Attention that holds its weights, on the real backend."""
+    check(case, "explicit")
+
+
+@pytest.mark.parametrize("case", FUSED, ids=lambda case: case.name)
+def test_saved_activations_are_exact_to_the_byte_where_attention_is_fused(case: Case) -> None:
+    """Attention that never holds them: torch's kernel, and blocks of disentangled attention (from 193 keys on)."""
+    check(case, "fused")
+
+
+def test_L1_11_memory_grows_with_the_square_of_the_length_unless_attention_is_fused() -> None:
+    """L1.11: the memory cost is huge, n² on the explicit path; the fused one keeps a number a row, and grows with n."""
+    case = named("encoder: plain")
+    recipe = case.recipe()
+    model, whole = make(recipe), cost(recipe)
+
+    def difference(path: str, order: int) -> int:
+        attention_path(model, path)
+        values = []
+        for length in (40, 80, 120, 160):
+            ids = case.inputs({"B": 2, "n": length, "m": 1})
+            values.append(saved_bytes(lambda ids=ids: model(*ids), model))  # type: ignore[misc]
+        for _ in range(order):
+            values = [after - before for before, after in pairwise(values)]
+        return values[0]
+
+    assert difference("explicit", 3) == 0  # a polynomial of degree 2 …
+    assert difference("explicit", 2) > 0  # … and not of degree 1
+    assert difference("fused", 2) == 0
+    assert whole.saved.numbers.as_poly(*whole.saved.numbers.free_symbols).total_degree() == 3  # B·n²
+    assert "n**2" not in str(expand(whole.fused.saved.numbers))
+
+
+@pytest.mark.parametrize("option", ["plain", "free sizes", "position rope", "position shaw", "disentangled alone"])
+@pytest.mark.parametrize("family", ["seq2seq", "lm"])
+def test_the_cache_holds_what_the_formula_says(family: str, option: str) -> None:
+    """L·B·h·(d̃_q + d̃_v)·t numbers, and the same for the source: the bytes that the cache itself counts."""
+    recipe = named(f"lm: {option}").recipe("model.layers=2", f"model.family={family}")
+    model, formula = make(recipe).eval(), cost(recipe).step.cache
+    state = model.start(torch.full((3, 7), 5)) if family == "seq2seq" else model.start()
+    held = []
+    with torch.no_grad():
+        for _ in range(4):
+            model.step(torch.full((3, 1), 5), state)
+            assert isinstance(state.cache, Cache)
+            held.append(state.cache.nbytes)
+    assert [formula.at(B=3, n=7, t=t) for t in range(1, 5)] == held
+    for wrong in wrong_variants(formula.numbers):
+        assert [worth(wrong, {"B": 3, "n": 7, "t": t}) for t in range(1, 5)] != held
+
+
+@pytest.mark.parametrize(
+    "option", ["plain", "additive", "multiplicative", "position shaw", "position t5", "norm rmsnorm"]
+)
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_optimizers_hold_what_the_formula_says(kind: str, option: str) -> None:
+    """Two numbers a parameter and one a tensor for AdamW, one a parameter for Muon's matrices."""
+    recipe = named(f"lm: {option}").recipe("model.family=seq2seq", f"training.optimizer.kind={kind}")
+    model = make(recipe)
+    optimizers = make_optimizers(model, recipe.training.optimizer)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    for optimizer in optimizers:
+        optimizer.step()
+    held = sum(
+        value.numel() * value.element_size()
+        for optimizer in optimizers
+        for state in optimizer.state.values()
+        for value in state.values()
+        if isinstance(value, torch.Tensor)
+    )
+    formula = cost(recipe)
+    assert formula.optimizer.at() == held
+    assert formula.gradients.at() == sum(p.numel() * p.element_size() for p in model.parameters())
+    assert all(int(wrong) != held for wrong in wrong_variants(formula.optimizer.numbers))
+
+
+def test_the_average_is_one_more_copy() -> None:
+    assert cost("tiny").average == cost("tiny").weights
+    assert cost(read_recipe("tiny", "training.average=0")).average.at() == 0

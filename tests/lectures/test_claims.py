@@ -1,0 +1,106 @@
+"""Every claim of the lectures: reproduced, its wrong variants rejected, its names real."""
+
+import ast
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+
+from clearhead.errors import RecipeError
+from clearhead.lectures import Claim, claims, demonstrate, find_claims
+from clearhead.lectures.formula import mathml, plain
+from tests.lectures.outcomes import observed, outcome
+
+ROOT = Path(__file__).parent.parent.parent
+IDS = [
+    *(f"L0.{number}" for number in range(1, 14)),
+    *(f"L1.{number}" for number in range(1, 12)),
+    *(f"L2.{number}" for number in range(1, 15)),
+    *(f"L3.{number}" for number in range(1, 8)),
+    *(f"L4.{number}" for number in range(1, 10)),
+]
+each_claim = pytest.mark.parametrize("claim", claims(), ids=lambda claim: claim.id.replace(".", "_"))
+
+
+def test_the_list_is_the_54_claims() -> None:
+    assert [claim.id for claim in claims()] == IDS
+    assert len(IDS) == 54
+
+
+@each_claim
+def test_claim_is_reproduced(claim: Claim) -> None:
+    """Everything is observed as predicted, and every wrong variant is told from it."""
+    result = outcome(claim.id)
+    assert result.error == ""
+    assert result.evidence is not None
+    assert [measure.what for measure in result.evidence.measures if not measure.agrees] == []
+    assert [wrong.what for wrong in result.evidence.wrong if not wrong.rejected] == []
+    assert result.reproduced
+
+
+@each_claim
+def test_claim_says_what_it_is(claim: Claim) -> None:
+    """A statement, a formula in both forms, and what is right wherever the verdict is not plain."""
+    assert claim.statement.endswith(".")
+    assert len(claim.title) < 80
+    assert mathml(claim.latex).startswith("<math")
+    assert len(plain(claim.latex)) > 3
+    assert (claim.right == "") == (claim.verdict == "holds")
+    assert not claim.right.endswith(".")
+
+
+@each_claim
+def test_claim_names_a_module_and_a_test_that_exist(claim: Claim) -> None:
+    assert find_spec(claim.module)
+    file, _, name = claim.test.partition("::")
+    functions = [
+        node.name
+        for node in ast.parse((ROOT / file).read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+    ]
+    assert name in functions
+    assert name.startswith(f"test_{claim.id.replace('.', '_')}_")
+
+
+def test_evidence_is_named_once() -> None:
+    """The JSON is keyed by what was measured, so that no two measures of a claim may share a name."""
+    for claim in claims():
+        evidence = outcome(claim.id).evidence
+        assert evidence is not None
+        names = [measure.what for measure in evidence.measures]
+        assert len(set(names)) == len(names), claim.id
+
+
+def test_a_demonstration_is_deterministic_and_leaves_the_random_state_alone() -> None:
+    torch.manual_seed(3)
+    before = torch.random.get_rng_state()
+    first, second = demonstrate("L4.8"), demonstrate("L4.8")
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert first.evidence == second.evidence
+
+
+def test_a_lecture_stands_for_its_claims_and_a_wrong_id_gets_the_nearest() -> None:
+    assert [claim.id for claim in find_claims(["l3", "L3.1", "L4.8"])] == [*(f"L3.{n}" for n in range(1, 8)), "L4.8"]
+    with pytest.raises(RecipeError, match=r"L48: no such claim; did you mean L4\.8\?"):
+        find_claims(["L48"])
+
+
+def test_L3_7_what_heads_attend_to_emerges_in_training() -> None:
+    """L3.7: a head that reads backwards exists after training and not before."""
+    what = "weight of the best cross-attention head on the mirrored letter"
+    assert observed("L3.7", f"{what}, after") > 3 * observed("L3.7", f"{what}, before")
+
+
+def test_L4_7_means_and_variances_need_independence() -> None:
+    """L4.7: the four rules hold exactly for independent variables; three of them fail for one variable thrice."""
+    evidence = outcome("L4.7").evidence
+    assert evidence is not None
+    assert all(measure.agrees for measure in evidence.measures if measure.what.endswith("exactly"))
+    assert len(evidence.wrong) == 3
+
+
+@pytest.mark.parametrize("d", [4, 64, 1024])
+def test_L4_8_the_variance_of_a_score_is_its_size(d: int) -> None:
+    """L4.8: Var[q·k] = d_k for independent entries."""
+    assert observed("L4.8", f"Var[q·k] at d_k = {d}") == pytest.approx(d, rel=0.05)

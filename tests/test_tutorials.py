@@ -1,0 +1,95 @@
+"""The tutorials are run as they stand: every command and every snippet, with a small budget in place of minutes."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clearhead.recipe import registry
+
+ROOT = Path(__file__).parent.parent
+TUTORIALS = ROOT / "docs" / "tutorials"
+SMALL = "--max-steps 12 model.layers=1 model.width=32 model.feedforward.width=32 training.threads=1"
+BUDGET = {"--minutes 5": SMALL}
+NOT_HERE = ("make setup", ". .venv/bin/activate")
+"""What has been done before any test can run; the Makefile's target is looked at instead."""
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """Language and content of every fenced block, in order."""
+    return re.findall(r"^```(\w*)\n(.*?)^```", (TUTORIALS / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def run(command: str, folder: Path) -> str:
+    """Run a command as a shell does, with this Python and a small budget."""
+    for words, small in BUDGET.items():
+        command = command.replace(words, small)
+    command = re.sub(r"(^|\| )clearhead ", rf"\1{sys.executable} -m clearhead ", command)
+    command = re.sub(r"^python ", f"{sys.executable} ", command)
+    result = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+def commands(block: str) -> list[str]:
+    return [line.split("  #")[0].strip() for line in block.splitlines() if line.strip()]
+
+
+def test_the_first_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the task to the trained model and its scores; the Python of the page reads what the commands wrote."""
+    monkeypatch.chdir(tmp_path)
+    said: dict[str, str] = {}
+    scripts = 0
+    for language, block in blocks("first-model.md"):
+        if language == "python":
+            scripts += 1
+            if scripts == 1:
+                (tmp_path / "make_dates.py").write_text(block.replace("20_000", "600"), encoding="utf-8")
+            else:
+                exec(compile(block, "first-model.md", "exec"), {})
+            continue
+        for command in commands(block):
+            if command not in NOT_HERE:
+                said[command] = run(command, tmp_path)
+    assert (tmp_path / "runs" / "dates" / "best.safetensors").is_file()
+    assert any("line_error" in text for text in said.values())
+    assert len(said) >= 9
+    dry = subprocess.run(["make", "-n", "setup"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "venv" in dry.stdout or "up to date" in dry.stdout or "Nothing to be done" in dry.stdout
+
+
+def test_know_the_cost(tmp_path: Path) -> None:
+    """Every command answers, and the Python block by block in one namespace."""
+    names: dict[str, Any] = {}
+    said = []
+    for language, block in blocks("cost.md"):
+        if language == "python":
+            exec(compile(block, "cost.md", "exec"), names)
+        else:
+            said += [run(command, tmp_path) for command in commands(block)]
+    assert len(said) == 6
+    assert all(said)
+    assert names["wide"].parameters.at() > names["tiny"].parameters.at()
+
+
+def test_your_own_attention() -> None:
+    """One namespace, block after block; its checks are assertions of their own."""
+    names: dict[str, Any] = {"__name__": "tutorial"}
+    try:
+        for language, block in blocks("own-attention.md"):
+            if language == "python":
+                exec(compile(block, "own-attention.md", "exec"), names)
+        assert names["AverageAttention"].__doc__
+        with pytest.raises(ValueError, match="registered already"):
+            names["clearhead"].register(type("Average", (names["Average"],), {"__doc__": "Another."}), module=object)
+    finally:
+        registry._kinds["attention"].pop("average", None)
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in TUTORIALS.glob("*.md")))
+def test_links_lead_somewhere(page: str) -> None:
+    for link in re.findall(r"\]\(([^)#]+)\)", (TUTORIALS / page).read_text(encoding="utf-8")):
+        assert (TUTORIALS / link).exists(), link
