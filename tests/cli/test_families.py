@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_run import clearhead, lines_of
+from tests.cli.test_train import kill_while_writing, start
+from tests.training.test_trainer import assert_same_run
 from tests.training.toy import FAMILIES, SMALL
 
 QUICK = [*SMALL, "training.evaluate_every=30", "--max-steps", "60", "training.optimizer.rate=0.004"]
@@ -96,6 +98,22 @@ def test_an_encoder_fills_in(runs: Path, tmp_path: Path) -> None:
     refused = clearhead("score", str(runs / "encoder"), str(file))
     assert refused.returncode == 1
     assert "an encoder gives hidden tokens a probability, not lines" in refused.stderr.decode()
+
+
+def test_killed_while_writing_and_resumed_ends_the_same(tmp_path: Path) -> None:
+    """Contract 3 for the family whose batches are drawn: SIGKILL in the middle of a checkpoint, as for pairs."""
+    data = FAMILIES["encoder"](tmp_path / "data.txt")
+    hard = ["training.accumulate=2", "training.evaluate_every=10", "training.save_every=1", "model.family=encoder"]
+    arguments = ["train", str(data), "--max-steps", "30", *hard, *SMALL]
+    undisturbed = clearhead(*arguments, "-o", str(tmp_path / "whole"))
+    assert undisturbed.returncode == 0, undisturbed.stderr.decode()
+    process = start(*arguments, "-o", str(tmp_path / "killed"))
+    kill_while_writing(process, tmp_path / "killed" / "last", after=3)
+    process.communicate()
+    resumed = clearhead(*arguments, "-o", str(tmp_path / "killed"), "--resume")
+    assert resumed.returncode == 0, resumed.stderr.decode()
+    assert "going on after step" in resumed.stderr.decode()
+    assert_same_run(tmp_path / "whole", tmp_path / "killed")
 
 
 BAD: dict[str, str | bytes] = {

@@ -62,7 +62,7 @@ def test_a_storm_of_kills_changes_nothing(tmp_path: Path) -> None:
     for _ in range(40 + 10 * KILLS):
         process = start("train", str(pairs), "-o", str(tmp_path / "storm"), "--resume", *arguments)
         if kills % 2 and kills < KILLS:
-            while_writing += _kill_while_writing(process, tmp_path / "storm" / "last", after=rng.randint(1, 4))
+            while_writing += kill_while_writing(process, tmp_path / "storm" / "last", after=rng.randint(1, 4))
         try:
             _, errors = process.communicate(timeout=rng.uniform(2.0, 4.5) if kills < KILLS else 300)
         except subprocess.TimeoutExpired:
@@ -78,7 +78,7 @@ def test_a_storm_of_kills_changes_nothing(tmp_path: Path) -> None:
     print(f"killed {kills} times, {while_writing} of them while a checkpoint was written: the run ends bit-identical")
 
 
-def _kill_while_writing(process: subprocess.Popen[str], folder: Path, after: int) -> bool:
+def kill_while_writing(process: subprocess.Popen[str], folder: Path, after: int) -> bool:
     """Kill a run while it writes its checkpoint number ``after`` from now; whether that file was left unfinished."""
     old = set(folder.glob(".step-*"))
     seen: set[Path] = set()

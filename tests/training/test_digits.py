@@ -112,3 +112,40 @@ def test_digits_are_for_pictures() -> None:
     with pytest.raises(RecipeError, match="has pictures, and this model, of family seq2seq, learns from pairs"):
         read_recipe(None, "data.task=digits")
     assert Picture("3", "0 1", 1).key == "0 1"
+
+
+def test_pictures_are_moved_by_seed_epoch_and_index(tmp_path: Path) -> None:
+    """Not by the batch, and never by more than was asked for; reference: pixel by pixel. Without shift they stay."""
+    trainer = new_run(tmp_path / "run", "training.shift=2")
+    rows = np.arange(30)
+
+    def batch(rows: np.ndarray, epoch: int) -> dict[int, torch.Tensor]:
+        inputs = trainer.objective.batch(trainer.examples, rows, epoch).inputs
+        return dict(zip(rows.tolist(), inputs, strict=True))
+
+    together, parts = batch(rows, 3), batch(rows[:7], 3) | batch(rows[7:][::-1], 3)
+    assert all(torch.equal(image, parts[row]) for row, image in together.items())
+    other = batch(rows, 4)
+    assert any(not torch.equal(image, other[row]) for row, image in together.items())
+    still = new_run(tmp_path / "still", "training.shift=0")
+    originals = still.objective.batch(still.examples, rows, 3).inputs
+    seen = set()
+    for original, image in zip(originals, together.values(), strict=True):
+        ways = [
+            (down, right)
+            for down in range(-2, 3)
+            for right in range(-2, 3)
+            if torch.equal(image, by_hand(original, down, right))
+        ]
+        assert ways, "moved by more than two pixels, or not moved but changed"
+        seen.update(ways)
+    assert len(seen) > 10
+
+
+def by_hand(image: torch.Tensor, down: int, right: int) -> torch.Tensor:
+    result = torch.zeros_like(image)
+    for y in range(8):
+        for x in range(8):
+            if 0 <= y - down < 8 and 0 <= x - right < 8:
+                result[y, x] = image[y - down, x - right]
+    return result

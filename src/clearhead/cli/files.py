@@ -34,7 +34,7 @@ def data_settings(
     if source is None and named is not None and _is_text(named):
         settings.insert(0, "model.family=lm")
     if source is None:
-        settings = [setting for word in words if word in TASKS for setting in TASKS[word].model] + settings
+        settings = [setting for word in words if word in TASKS for setting in TASKS[word].settings] + settings
     return source, [*settings, *(word for word in words if "=" in word)]
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from clearhead.data.arrays import Encoded, EncodedPairs, EncodedTexts, Side
 from clearhead.data.masking import Masker
-from clearhead.data.pictures import EncodedPictures
+from clearhead.data.pictures import EncodedPictures, moved
 from clearhead.data.tokens import BOS, EOS, PAD
 
 
@@ -151,9 +151,12 @@ def label_batch(texts: EncodedTexts, rows: NDArray[np.int64]) -> LabelBatch:
     return LabelBatch(_table(lines), torch.from_numpy(np.asarray(texts.labels[rows])))
 
 
-def picture_batch(pictures: EncodedPictures, rows: NDArray[np.int64]) -> PictureBatch:
-    """Images for a classifier."""
+def picture_batch(pictures: EncodedPictures, rows: NDArray[np.int64], shift: int, key: tuple[int, int]) -> PictureBatch:
+    """Images for a classifier, each moved by up to ``shift`` pixels: how follows from ``key`` (seed and epoch) and the
+    index."""
     pixels = np.ascontiguousarray(pictures.pixels[rows])
+    if shift:
+        pixels = np.stack([moved(image, shift, (*key, row)) for image, row in zip(pixels, rows.tolist(), strict=True)])
     return PictureBatch(torch.from_numpy(pixels), torch.from_numpy(pictures.labels[rows]))
 
 

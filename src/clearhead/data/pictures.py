@@ -27,6 +27,14 @@ def pixels_of(text: str, patches: Patches) -> NDArray[np.float32]:
     return numbers.reshape(shape)
 
 
+def moved(pixels: NDArray[np.float32], most: int, key: tuple[int, ...]) -> NDArray[np.float32]:
+    """The image moved by up to ``most`` pixels in both directions, as ``key`` decides; what comes in is 0."""
+    down, right = np.random.default_rng(key).integers(-most, most + 1, 2)
+    height, width, _ = pixels.shape
+    wide = np.pad(pixels, ((most, most), (most, most), (0, 0)))
+    return wide[most - down : most - down + height, most - right : most - right + width]
+
+
 @dataclass(frozen=True)
 class EncodedPictures:
     """Images, and the number of each one's class."""

@@ -16,8 +16,8 @@ class Task(NamedTuple):
 
     learns: str
     """What it has to learn from."""
-    model: tuple[str, ...] = ()
-    """What a model for it is like, unless a recipe says so."""
+    settings: tuple[str, ...] = ()
+    """What a recipe for it says, unless there is another one."""
     shares: tuple[float, float] | None = None
     """What goes to dev and to test, unless the recipe says so."""
 
@@ -31,6 +31,7 @@ TASKS = {
             "model.patches={height=8, width=8, channels=1, size=2}",
             "model.attention.kind=grid",
             "model.position={kind='learned', size=64}",
+            "training.shift=1",
         ),
         (0.1, 0.2),
     ),

@@ -94,6 +94,8 @@ class Training(Spec):
     """Share of the probability that is spread over all tokens, or classes; without it 0.1, and 0 for lm and encoder."""
     masking: Masking = Masking()
     """For encoders: which tokens are hidden."""
+    shift: Annotated[int, Field(ge=0)] = 0
+    """For pictures: each is moved by up to this many pixels up or down, and left or right, anew in every epoch."""
     clip: Positive = 1.0
     """The largest norm that a gradient may have."""
     average: Annotated[float, Field(ge=0, lt=1)] = 0.999

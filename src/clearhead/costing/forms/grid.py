@@ -15,7 +15,7 @@ def _in_tiles(name: str, spec: MultiHead, x: Sketch, *, look: Look, tile: tuple[
     batch, cells, width = x.shape
     inside = tile[0] * tile[1]
     tiles = x.view(batch * cells / inside, inside, width)
-    own = replace(look, scheme=look.scheme.inside(inside))
+    own = replace(look, scheme=look.scheme.inside(tile))
     tiles = tiles.copy() if moved else tiles
     seen = x.ledger.measured(name, lambda y: multihead(spec, y, look=own), tiles)
     return (seen.copy() if moved else seen).view(batch, cells, width)
@@ -57,23 +57,25 @@ class GridBias(Scheme):
 
     ledger: Ledger
     heads: Expr
-    cells: Expr
-    made: dict[Expr, Bias] = field(default_factory=dict)
+    grid: tuple[Expr, Expr]
+    made: dict[tuple[Expr, Expr], Bias] = field(default_factory=dict)
 
-    def inside(self, cells: Expr) -> Scheme:
-        """The bias of a tile; all layers share it, and the numbers of its distances are kept."""
-        if cells not in self.made:
-            self.ledger.save(Storage(cells**2 * INDEX, number=0))
-            self.made[cells] = Bias(self.ledger.input(self.heads, cells, cells))
-        return self.made[cells]
+    def inside(self, tile: tuple[Expr, Expr]) -> Scheme:
+        """The bias of a tile; all layers share it, and the numbers of its distances, 2r − 1 and 2c − 1, are kept."""
+        if tile not in self.made:
+            rows, columns = tile
+            self.ledger.save(Storage((2 * rows + 2 * columns - 2) * INDEX, number=0))
+            self.made[tile] = Bias(self.ledger.input(self.heads, rows * columns, rows * columns))
+        return self.made[tile]
 
     def bias(self) -> Sketch:
         """Over the whole sequence, for attention that knows no grid."""
-        return self.inside(self.cells).bias()  # type: ignore[return-value]
+        return self.inside(self.grid).bias()  # type: ignore[return-value]
 
 
 def relative_2d(spec: Relative2d, ledger: Ledger, where: Acting) -> Scheme:
     """A table of (2k+1)² distances × heads."""
     farthest = ledger.letters("k", spec.farthest, where.part)
     ledger.parameter((2 * farthest + 1) ** 2, where.heads, kind="table")
-    return GridBias(ledger, where.heads, where.queries)
+    assert where.grid is not None  # a recipe with these positions reads images
+    return GridBias(ledger, where.heads, where.grid)

@@ -12,9 +12,9 @@ from clearhead.recipe import Alibi, Learned, NoPosition, Rotary, Shaw, Sinusoida
 class Scheme:
     """What a relative position scheme does inside attention: each part does nothing unless the scheme overrides it."""
 
-    def inside(self, cells: Expr) -> "Scheme":
-        """The scheme inside a tile of so many cells."""
-        del cells
+    def inside(self, tile: tuple[Expr, Expr]) -> "Scheme":
+        """The scheme inside a tile of so many rows and columns."""
+        del tile
         return self
 
     weighs_positions = False
@@ -44,6 +44,8 @@ class Acting:
     queries: Expr
     keys: Expr
     part: str
+    grid: tuple[Expr, Expr] | None = None
+    """Rows and columns, if it reads images."""
 
 
 def none(spec: NoPosition, x: Sketch) -> Sketch:

@@ -63,13 +63,22 @@ def run_scheme(spec: PositionSpec, ledger: Ledger, acting: Acting) -> Scheme:
     return scheme
 
 
-def _acting(stack: Stack, ledger: Ledger, *, queries: Expr, keys: Expr, part: str) -> Acting:
+def _acting(stack: Stack, ledger: Ledger, *, queries: Expr, look: Look) -> Acting:
+    part = look.part
     width, heads = ledger.letters("d", stack.width, part), ledger.letters("h", stack.attention.heads, part)
     head_size, value_size = (
         ledger.letters(name, size, part) if size * stack.attention.heads != stack.width else width / heads
         for name, size in zip(("d_q", "d_v"), stack.attention.sizes(stack.width), strict=True)
     )
-    return Acting(heads=heads, head_size=head_size, value_size=value_size, queries=queries, keys=keys, part=part)
+    return Acting(
+        heads=heads,
+        head_size=head_size,
+        value_size=value_size,
+        queries=queries,
+        keys=look.so_far or queries,
+        part=part,
+        grid=look.grid,
+    )
 
 
 class TransformerForm:
@@ -87,7 +96,7 @@ class TransformerForm:
             length, acting = x.shape[-2], None
             look = Look(part=part, causal=spec.causal, so_far=reading.so_far, grid=grid)
             if spec.position.enters == "attention":
-                acting = _acting(spec, ledger, queries=length, keys=reading.so_far or length, part=part)
+                acting = _acting(spec, ledger, queries=length, look=look)
                 if not spec.position.per_layer:
                     look, acting = replace(look, scheme=run_scheme(spec.position, ledger, acting)), None
             for kind, mark in ((spec.attention, part), (reading.cross, "cross")):

@@ -50,9 +50,9 @@ class Pictures(Objective[EncodedPictures, ClassifierModel, PictureBatch]):
         return read_pictures(folder, "train", patches=self._patches())
 
     def batch(self, examples: EncodedPictures, rows: NDArray[np.int64], epoch: int) -> PictureBatch:
-        """Images and their classes."""
-        del epoch
-        return picture_batch(examples, rows)
+        """Images, moved a little if the recipe says so, and their classes."""
+        spec = self.recipe.training
+        return picture_batch(examples, rows, spec.shift, (spec.seed, epoch))
 
     def loss(self, model: ClassifierModel, batch: PictureBatch) -> Tensor:
         """Over all images."""
