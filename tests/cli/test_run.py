@@ -79,6 +79,14 @@ def test_formats(run: str, tmp_path: Path) -> None:
     pairs.write_text("".join(f"{source}\t{text}\n" for source, (text, _) in zip(("abc", "gfe"), scored, strict=True)))
     scores = lines_of(clearhead("score", run, str(pairs)))
     assert [float(value) for _, value in scored] == pytest.approx([float(value) for value in scores], abs=1e-5)
+    hard = "decoding.attention=hard"
+    (answer, value) = lines_of(clearhead("run", run, "--scores", hard, "decoding.min_length=3", given=b"abc\n"))[
+        0
+    ].split("\t")
+    pair = tmp_path / "pair.tsv"
+    pair.write_text(f"abc\t{answer}\n")
+    assert float(lines_of(clearhead("score", run, str(pair), hard))[0]) == pytest.approx(float(value), abs=1e-5)
+    assert float(lines_of(clearhead("score", run, str(pair)))[0]) != pytest.approx(float(value), abs=1e-3)
     best = [line.split(" ||| ") for line in lines_of(clearhead("run", run, "--n-best", "3", given=b"abc\ngfe\n"))]
     assert [row[0] for row in best] == ["0", "0", "0", "1", "1", "1"]
     assert [best[0][1], best[3][1]] == [text for text, _ in scored]

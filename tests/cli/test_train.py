@@ -131,6 +131,8 @@ def test_check_says_what_is_wrong(tmp_path: Path) -> None:
         (["train", "--src", "a.en"], 2, "parallel files come in twos"),
         (["train", "g2p-en", "--minutes", "1", "--epochs", "1"], 2, "one budget is enough"),
         (["eval", "nowhere"], 3, "name what to score on"),
+        (["eval", "nowhere", "one.tsv", "two.tsv"], 3, "name what to score on"),
+        (["score", "nowhere", "one.tsv", "--src", "one", "--tgt", "two"], 3, "name what to score"),
         (["eval", "nowhere", "nowhere.tsv"], 3, "cannot be read"),
         (["check", "bad.tsv"], 2, "no such recipe, file or task"),
     ],

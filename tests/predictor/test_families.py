@@ -119,6 +119,34 @@ def test_a_continuation_has_the_score_of_the_whole_line(trained: dict[str, Predi
         assert best.text
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_L0_3_hard_attention_answers_and_scores_alike(trained: dict[str, Predictor], family: str) -> None:
+    """``decoding.attention`` is heeded wherever the model is asked, not only where it writes."""
+    predictor = trained[family]
+    texts = [f"{line} <mask>" if family == "encoder" else line for line in LINES]
+
+    def asked() -> list[list[float]]:
+        answers = predictor.answers(texts, scored=True)
+        if isinstance(predictor, Filler):
+            judged = predictor.hidden([Text(line, 1) for line in LINES])
+        elif isinstance(predictor, Labeller):
+            judged = predictor.forced([Labelled(predictor.labels[0], line, 1) for line in LINES])
+        else:
+            judged = predictor.forced([Text(line, 1) for line in LINES])
+        return [[best.log_probability for best, *_ in answers], [line.log_probability for line in judged]]
+
+    trained_recipe = predictor.recipe
+    soft = asked()
+    try:
+        predictor.recipe = trained_recipe.model_copy(update={"decoding": predictor.decoding(attention="hard")})
+        hard = asked()
+    finally:
+        predictor.recipe = trained_recipe
+    assert asked() == soft
+    for mine, theirs in zip(hard, soft, strict=True):
+        assert mine != pytest.approx(theirs, abs=1e-3)
+
+
 def test_labels_have_probabilities(trained: dict[str, Predictor]) -> None:
     """They sum to one, the best comes first, and scores are their logarithms."""
     predictor = trained["classifier"]

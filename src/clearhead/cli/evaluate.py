@@ -5,10 +5,17 @@ from typing import Annotated, Literal
 
 import typer
 
+from clearhead.cli.words import files_and_settings
+
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A model file, or a run folder.")],
-    data: Annotated[Path | None, typer.Argument(help="A file such as the model was trained on (also .gz).")] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[DATA]", help="A file such as the model was trained on (also .gz); then decoding.key=value …"
+        ),
+    ] = None,
     src: Annotated[Path | None, typer.Option(help="Source lines, parallel to --tgt.")] = None,
     tgt: Annotated[Path | None, typer.Option(help="Target lines.")] = None,
     split: Annotated[
@@ -24,7 +31,17 @@ def evaluate(
     A language model is scored on lines of text: perplexity by token, the end of each line among them, and the share of
     tokens that are the most probable ones; an encoder the same on hidden tokens, which follow from the line. A
     classifier is scored on `label<TAB>text`: accuracy, and macro_f1, the mean F1 of its classes.
+
+    clearhead eval runs/demo --split test
+
+    clearhead eval runs/demo pairs.tsv decoding.beam_size=1
     """
     from clearhead.cli.scoring import score_model
+    from clearhead.errors import DataError
 
-    score_model(model, data, (src, tgt), split, as_json=as_json)
+    files, settings = files_and_settings(words)
+    given = len(files) + (src is not None and tgt is not None) + (split is not None and model.is_dir())
+    if given != 1:
+        raise DataError("name what to score on: a file, --src and --tgt, or, for a run folder, --split dev or test")
+    where = [str(src), str(tgt)] if src is not None and tgt is not None else None
+    score_model(model, str(files[0]) if files else where, split, settings, as_json=as_json)

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from clearhead.cli.words import files_and_settings
+
 
 def run(
     model: Annotated[Path, typer.Argument(help="A model file, or a run folder.")],
@@ -39,8 +41,7 @@ def run(
     """
     from clearhead.cli.running import Wish, run_model
 
-    settings = [word for word in words or [] if "=" in word and not Path(word).exists()]
-    files = [Path(word) for word in words or [] if word not in settings]
+    files, settings = files_and_settings(words)
     if beam_size is not None:
         settings.append(f"decoding.beam_size={beam_size}")
     elif n_best > 1:

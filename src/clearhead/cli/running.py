@@ -187,9 +187,9 @@ def _progress(files: Sequence[Path]) -> Iterator[Any]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def score_examples(path: Path, where: str | list[str], *, as_json: bool) -> None:
+def score_examples(path: Path, where: str | list[str], settings: Sequence[str], *, as_json: bool) -> None:
     """Print the log-probability of each example."""
-    predictor = load(path)
+    predictor = load(path, *settings)
     columns = format_of(predictor.model.spec).columns
     examples = read_examples(predictor, where)
     torch.set_num_threads(os.cpu_count() or 1)

@@ -5,10 +5,15 @@ from typing import Annotated
 
 import typer
 
+from clearhead.cli.words import files_and_settings
+
 
 def score(
     model: Annotated[Path, typer.Argument(help="A model file, or a run folder.")],
-    data: Annotated[Path | None, typer.Argument(help="A file such as the model was trained on.")] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[DATA]", help="A file such as the model was trained on; then decoding.key=value …"),
+    ] = None,
     src: Annotated[Path | None, typer.Option(help="Source lines, parallel to --tgt.")] = None,
     tgt: Annotated[Path | None, typer.Option(help="Target lines.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the example and log p of each token.")] = False,
@@ -22,6 +27,7 @@ def score(
     from clearhead.cli.running import score_examples
     from clearhead.errors import DataError
 
-    if (data is None) == (src is None or tgt is None):
+    files, settings = files_and_settings(words)
+    if len(files) != int(src is None or tgt is None):
         raise DataError("name what to score: a file, or --src and --tgt")
-    score_examples(model, str(data) if data is not None else [str(src), str(tgt)], as_json=as_json)
+    score_examples(model, str(files[0]) if files else [str(src), str(tgt)], settings, as_json=as_json)

@@ -1,6 +1,7 @@
 """``clearhead eval`` with torch: loads the model, finds the examples, prints the scores."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,10 @@ from clearhead.recipe import read_recipe
 from clearhead.training import objective_of
 
 
-def score_model(
-    model: Path, data: Path | None, parallel: tuple[Path | None, Path | None], split: str | None, *, as_json: bool
-) -> None:
-    """Print how good the model is on these examples."""
-    left, right = parallel
-    if data is None and (left is None or right is None) and (split is None or not model.is_dir()):
-        raise DataError("name what to score on: a file, --src and --tgt, or, for a run folder, --split dev or test")
-    predictor = load(model)
-    if data is not None:
-        examples = read_examples(predictor, str(data))
-    elif left is not None and right is not None:
-        examples = read_examples(predictor, [str(left), str(right)])
-    else:
-        examples = _split(model, split)
+def score_model(model: Path, where: Where | None, split: str | None, settings: Sequence[str], *, as_json: bool) -> None:
+    """Print how good the model is on these examples, or else on a split of its run."""
+    predictor = load(model, *settings)
+    examples = _split(model, split) if where is None else read_examples(predictor, where)
     scores = evaluate(predictor, examples)
     if as_json:
         print(json.dumps(scores.table()))

@@ -29,6 +29,11 @@ AUTO_TOKENS = 2048
 """Source tokens that are answered together unless the recipe says otherwise."""
 
 
+def batch_budget(spec: Decoding) -> int:
+    """Tokens that are answered together."""
+    return AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
+
+
 class Engine:
     """Drives a model that writes: an encoder-decoder over sources, a language model over prompts."""
 
@@ -64,7 +69,7 @@ class Engine:
         numbers = range(len(lines)) if numbers is None else numbers
         order = sorted(range(len(lines)), key=lambda index: (len(lines[index]), lines[index]))
         found: list[list[Hypothesis]] = [[] for _ in lines]
-        budget = AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
+        budget = batch_budget(spec)
         with evaluating(self.model, spec.attention):
             for rows in spans([len(lines[index]) for index in order], max(1, budget // spec.beam_size)):
                 batch = [order[row] for row in rows]

@@ -14,7 +14,7 @@ from clearhead.data import MASK, PAD, Codec, Masker, Text, pieces
 from clearhead.errors import ClearheadError, DataError
 from clearhead.models import EncoderModel
 from clearhead.predictor.base import Answer, Predictor
-from clearhead.predictor.engine import AUTO_TOKENS, reach
+from clearhead.predictor.engine import batch_budget, reach
 from clearhead.predictor.forced import Forced, batches, device_of, evaluating, joined, padded
 from clearhead.recipe import Decoding, Recipe
 
@@ -49,9 +49,8 @@ class Filler(Predictor):
             raise DataError("a text holds half of a surrogate pair, which is no character") from None
         rows = [pieces(line, longest)[0] for line in lines]
         hidden = [[place for place, index in enumerate(row) if index == self.mask] for row in rows]
-        budget = AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
         found: list[list[Answer]] = [[] for _ in texts]
-        for line, gaps in self._gaps(rows, hidden, budget):
+        for line, gaps in self._gaps(rows, hidden, spec):
             found[line] = self._fillings(texts[line], gaps, n_best, cut=len(lines[line]) > longest)
         return found
 
@@ -75,7 +74,7 @@ class Filler(Predictor):
         given = [masker.hidden(np.array(piece)) for line in lines for piece in line]
         places = [np.flatnonzero(labels != PAD).tolist() for _, labels in given]
         judged = [Forced([], 0)] * len(given)
-        for piece, gaps in self._gaps([inputs.tolist() for inputs, _ in given], places, AUTO_TOKENS):
+        for piece, gaps in self._gaps([inputs.tolist() for inputs, _ in given], places, self.recipe.decoding):
             truth = torch.from_numpy(given[piece][1][places[piece]])
             values = gaps.gather(1, truth[:, None])[:, 0].tolist()
             judged[piece] = Forced(values, int((gaps.argmax(1) == truth).sum()))
@@ -100,10 +99,10 @@ class Filler(Predictor):
             text = text.replace(MASK, word, 1)
         return text
 
-    def _gaps(self, rows: list[list[int]], places: list[list[int]], budget: int) -> Iterator[tuple[int, Tensor]]:
+    def _gaps(self, rows: list[list[int]], places: list[list[int]], spec: Decoding) -> Iterator[tuple[int, Tensor]]:
         """The number of each line, and the (r, V) log-probabilities of the tokens at its places."""
-        with evaluating(self.model):
-            for batch in batches([len(row) for row in rows], budget):
+        with evaluating(self.model, spec.attention):
+            for batch in batches([len(row) for row in rows], batch_budget(spec)):
                 ids, there = padded([rows[index] for index in batch])
                 device = device_of(self.model)
                 states = self.model.states(ids.to(device), None if there is None else there.to(device))

@@ -10,13 +10,15 @@ from itertools import pairwise
 from typing import Literal
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from clearhead.attention import choosing
 from clearhead.data import PAD
 from clearhead.models import LanguageModel, Model, Seq2Seq
 
+Choosing = Literal["trained", "soft", "hard"]
+"""How attention chooses: `decoding.attention`."""
 LINES = 64
 """Lines of a pass."""
 TOKENS = 2048
@@ -38,45 +40,45 @@ class Forced:
         return sum(self.log_probabilities)
 
 
-@torch.inference_mode()
-def forced(model: Seq2Seq, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[Forced]:
+def forced(
+    model: Seq2Seq, sources: Sequence[list[int]], targets: Sequence[list[int]], attention: Choosing = "trained"
+) -> list[Forced]:
     """The probability of each target given its source; both end with the end token."""
     first = model.spec.vocabulary.first
     assert first is not None
     order = sorted(range(len(targets)), key=lambda index: (len(targets[index]), len(sources[index])))
-    device = next(model.parameters()).device
-    results: list[Forced] = [Forced([], 0)] * len(targets)
-    was_training = model.training
-    model.eval()
-    for start in range(0, len(order), LINES):
-        rows = order[start : start + LINES]
-        source, there = padded([sources[row] for row in rows])
-        inputs, _ = padded([[first, *targets[row][:-1]] for row in rows])
-        labels, _ = padded([targets[row] for row in rows])
-        logits = model(source.to(device), inputs.to(device), None if there is None else there.to(device)).cpu()
-        log_p = logits.log_softmax(-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1).double().tolist()
-        right = (logits.argmax(-1) == labels).tolist()
-        for row, values, hits in zip(rows, log_p, right, strict=True):
-            length = len(targets[row])
-            results[row] = Forced(values[:length], sum(hits[:length]))
-    model.train(was_training)
+    device = device_of(model)
+    results = [Forced([], 0)] * len(targets)
+    with evaluating(model, attention):
+        for start in range(0, len(order), LINES):
+            rows = order[start : start + LINES]
+            source, there = padded([sources[row] for row in rows])
+            inputs, _ = padded([[first, *targets[row][:-1]] for row in rows])
+            logits = model(source.to(device), inputs.to(device), None if there is None else there.to(device))
+            for row, line in zip(rows, _judged(logits.cpu(), [targets[row] for row in rows]), strict=True):
+                results[row] = line
     return results
 
 
-def forced_windows(model: LanguageModel, rows: Sequence[list[int]]) -> list[Forced]:
+def forced_windows(model: LanguageModel, rows: Sequence[list[int]], attention: Choosing = "trained") -> list[Forced]:
     """The probability of every token of these rows but the first, given the ones before it."""
     results = [Forced([], 0)] * len(rows)
-    with evaluating(model):
+    with evaluating(model, attention):
         for batch in batches([len(row) for row in rows], TOKENS):
             inputs, _ = padded([rows[index][:-1] for index in batch])
-            labels, _ = padded([rows[index][1:] for index in batch])
             logits = model(inputs.to(device_of(model))).cpu()
-            log_p = logits.log_softmax(-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1).double().tolist()
-            right = (logits.argmax(-1) == labels).tolist()
-            for index, values, hits in zip(batch, log_p, right, strict=True):
-                length = len(rows[index]) - 1
-                results[index] = Forced(values[:length], sum(hits[:length]))
+            for index, line in zip(batch, _judged(logits, [rows[index][1:] for index in batch]), strict=True):
+                results[index] = line
     return results
+
+
+def _judged(logits: Float[Tensor, "b m V"], targets: Sequence[list[int]]) -> Iterator[Forced]:
+    """What the logits say of these targets, row by row."""
+    labels, _ = padded(targets)
+    log_p = logits.log_softmax(-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1).double().tolist()
+    right = (logits.argmax(-1) == labels).tolist()
+    for target, values, hits in zip(targets, log_p, right, strict=True):
+        yield Forced(values[: len(target)], sum(hits[: len(target)]))
 
 
 def joined(parts: Sequence[Forced]) -> Forced:
@@ -85,7 +87,7 @@ def joined(parts: Sequence[Forced]) -> Forced:
 
 
 @contextmanager
-def evaluating(model: Model, attention: Literal["trained", "soft", "hard"] = "trained") -> Iterator[None]:
+def evaluating(model: Model, attention: Choosing = "trained") -> Iterator[None]:
     """No dropout, no gradients, attention that chooses as asked for; afterwards the model is as it was."""
     was_training = model.training
     model.eval()

@@ -13,7 +13,7 @@ from clearhead.data import BadLine, Codec, Labelled, beginning, pixels_of, unkno
 from clearhead.errors import DataError
 from clearhead.models import ClassifierModel
 from clearhead.predictor.base import Answer, Predictor
-from clearhead.predictor.engine import AUTO_TOKENS, reach
+from clearhead.predictor.engine import batch_budget, reach
 from clearhead.predictor.forced import Forced, batches, device_of, evaluating, padded, spans
 from clearhead.recipe import Decoding, Recipe
 
@@ -81,10 +81,9 @@ class Labeller(Predictor):
         longest = min(spec.max_source, self.reach - 2)  # both specials are read too
         lines = self._ids(texts)
         rows = [beginning(line, longest)[0] for line in lines]
-        budget = AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
         found: list[list[float]] = [[] for _ in rows]
         with evaluating(self.model, spec.attention):
-            for batch in batches([len(row) for row in rows], budget):
+            for batch in batches([len(row) for row in rows], batch_budget(spec)):
                 ids, there = padded([rows[index] for index in batch])
                 device = device_of(self.model)
                 logits = self.model(ids.to(device), None if there is None else there.to(device))
@@ -104,10 +103,9 @@ class PictureLabeller(Labeller):
         patches = self.model.spec.patches
         assert patches is not None
         pixels = [torch.from_numpy(pixels_of(text, patches)) for text in texts]
-        budget = AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
         found: list[list[float]] = []
         with evaluating(self.model, spec.attention):
-            for rows in spans([patches.tokens] * len(pixels), budget):
+            for rows in spans([patches.tokens] * len(pixels), batch_budget(spec)):
                 logits = self.model(torch.stack([pixels[row] for row in rows]).to(device_of(self.model)))
                 found += logits.double().log_softmax(-1).tolist()
         return found, [False] * len(texts)

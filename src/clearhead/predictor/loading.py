@@ -30,9 +30,11 @@ def predictor_of(model: Model, recipe: Recipe, codecs: tuple[Codec, ...]) -> Pre
     return predictor
 
 
-def load(path: str | Path) -> Predictor:
-    """A model file, or the best model of a run folder, ready to answer."""
+def load(path: str | Path, *overrides: str) -> Predictor:
+    """A model file, or the best model of a run folder, ready to answer; ``decoding.key=value`` says how."""
     path = Path(path)
     saved = load_model(path / "best.safetensors" if path.is_dir() else path)
     codecs = () if saved.model.spec.learns == "pictures" else codecs_of(saved.tokenizers)
-    return predictor_of(saved.model, saved.recipe, codecs)
+    predictor = predictor_of(saved.model, saved.recipe, codecs)
+    predictor.recipe = saved.recipe.model_copy(update={"decoding": predictor.decoding(*overrides)})
+    return predictor

@@ -73,13 +73,14 @@ class TextWriter(Predictor):
         assert isinstance(self.model, Seq2Seq)
         left, _ = self._encode([pair.source for pair in examples], self.recipe.decoding)
         right = [[*ids, self.engine.eos] for ids in self.target.encode([pair.target for pair in examples])]
-        return forced(self.model, left, right)
+        return forced(self.model, left, right, self.recipe.decoding.attention)
 
     def _forced_texts(self, model: LanguageModel, texts: Sequence[str]) -> list[Forced]:
         """Long texts are read in windows, as in training; every token counts once."""
         size = min(self.recipe.data.max_length, self.engine.reach - 1)
         lines = [windows(ids, size, self.engine.first, self.engine.eos) for ids in self._ids(texts)]
-        found = iter(forced_windows(model, [window for line in lines for window in line]))
+        flat = [window for line in lines for window in line]
+        found = iter(forced_windows(model, flat, self.recipe.decoding.attention))
         return [joined([next(found) for _ in line]) for line in lines]
 
     def _encode(self, texts: Sequence[str], spec: Decoding) -> tuple[list[list[int]], list[bool]]:

@@ -7,26 +7,7 @@ from clearhead.recipe.attention import AttentionSpec, Disentangled, Linformer, M
 from clearhead.recipe.data import TASKS, Data, Tokenizer
 from clearhead.recipe.feedforward import FeedForwardSpec, Gated, Outer, Single, Standard
 from clearhead.recipe.grid import Axial, Grid, Patches, Relative2d, Sinusoidal2d, Window
-from clearhead.recipe.model import (
-    Classifier,
-    Cross,
-    DecoderSpec,
-    Dropout,
-    Embedding,
-    Encoder,
-    EncoderSpec,
-    Init,
-    LanguageModel,
-    ModelSpec,
-    Recipe,
-    Seq2Seq,
-    Stack,
-    StackSpec,
-    TransformerDecoder,
-    TransformerEncoder,
-    Vocabulary,
-    dropout_rate,
-)
+from clearhead.recipe.model import Classifier, Cross, Encoder, Init, LanguageModel, ModelSpec, Recipe, Seq2Seq
 from clearhead.recipe.norm import LayerNorm, NormSpec, RmsNorm
 from clearhead.recipe.position import Alibi, Learned, NoPosition, PositionSpec, Rotary, Shaw, Sinusoidal, T5Buckets
 from clearhead.recipe.reading import read_recipe, recipe_from
@@ -41,7 +22,18 @@ from clearhead.recipe.recurrent import (
 )
 from clearhead.recipe.registry import Kind, Kinded, Spec, cost_of, kinds, module_of, register, slots
 from clearhead.recipe.sources import preset_names, preset_text
+from clearhead.recipe.stack import (
+    DecoderSpec,
+    Dropout,
+    EncoderSpec,
+    Stack,
+    StackSpec,
+    TransformerDecoder,
+    TransformerEncoder,
+    dropout_rate,
+)
 from clearhead.recipe.training import METRICS, RISING, Decoding, Masking, Optimizer, Schedule, Training
+from clearhead.recipe.vocabulary import Embedding, Vocabulary
 from clearhead.recipe.writing import recipe_table, recipe_toml
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What a recipe's ``[model]`` can say: the families, their stacks, and what cannot work together.
+"""What a recipe's ``[model]`` can say: the families, and what cannot work together in each.
 
 Settings that several parts share (``layers``, ``width``, ``attention`` …) may be written once under ``[model]``;
 ``clearhead.recipe.reading`` spreads them over the parts, so that what stands here is always complete and concrete.
@@ -7,177 +7,23 @@ Settings that several parts share (``layers``, ``width``, ``attention`` …) may
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    SerializeAsAny,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-)
+from pydantic import Field, SerializeAsAny, SerializerFunctionWrapHandler, model_serializer
 
-from clearhead.recipe.attention import AttentionSpec, Count, MultiHead, Place
+from clearhead.recipe.attention import AttentionSpec, MultiHead, Place
 from clearhead.recipe.data import TASKS, Data
-from clearhead.recipe.feedforward import FeedForwardSpec, Standard
 from clearhead.recipe.grid import Patches
-from clearhead.recipe.norm import LayerNorm, NormSpec
-from clearhead.recipe.position import Learned, PositionSpec, Sinusoidal
 from clearhead.recipe.registry import Kinded, Spec, register
+from clearhead.recipe.stack import (
+    DecoderSpec,
+    EncoderSpec,
+    Rate,
+    Stack,
+    StackSpec,
+    TransformerDecoder,
+    TransformerEncoder,
+)
 from clearhead.recipe.training import METRICS, Decoding, Training
-
-Rate = Annotated[float, Field(ge=0, lt=1)]
-Size = Annotated[int, Field(ge=1, le=100_000_000)]
-# TOML has no null, so a special token that does not exist is written "none"
-TokenId = Annotated[
-    Annotated[int, Field(ge=0)] | None,
-    BeforeValidator(lambda value: None if value == "none" else value),
-    PlainSerializer(lambda value: "none" if value is None else value),
-]
-
-
-class Dropout(Spec):
-    """Where activations are dropped while training, and how often."""
-
-    residual: Rate | Literal["auto"] = "auto"
-    """The output of each sublayer, before it is added to its input, or of each recurrent layer; auto: 0.01 for each
-    pass over the data that training will make, within 0.05 and 0.3 (0.1 for a model that is not trained from data)."""
-    embedding: Rate | Literal["auto"] = "auto"
-    """The sum of token and position embeddings; auto: as for residual."""
-    attention: Rate = 0.0
-    """The attention weights; anything above 0 forces the slow, explicit computation on a CPU."""
-    activation: Rate = 0.0
-    """Between the two maps of the feed-forward net."""
-
-
-def dropout_rate(setting: float | str) -> float:
-    """The rate that a setting stands for; ``auto`` is resolved when training is prepared, and 0.1 elsewhere."""
-    return 0.1 if isinstance(setting, str) else setting
-
-
-class StackSpec(Kinded):
-    """What encoders and decoders of every kind share."""
-
-    kind: str
-    """Which kind: see `clearhead presets --kinds`."""
-    width: Count = 192
-    """Features of a token, d."""
-    layers: Annotated[int, Field(ge=1, le=10_000)] = 3
-    """Number of layers."""
-    dropout: Dropout = Dropout()
-    """Where activations are dropped while training."""
-
-    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
-        """Yield (setting, reason) for what cannot work together; settings are relative to the stack.
-
-        ``patches`` are what it reads, if it reads images.
-        """
-        if patches is not None:
-            yield "kind", f"a {self.kind} stack reads sequences: patches of an image need a transformer"
-
-    def embedding_refusals(self, embedding: "Embedding") -> Iterator[tuple[str, str]]:
-        """Yield (setting of ``[model.embedding]``, reason) for what this stack cannot be embedded with."""
-        del embedding
-        yield from ()
-
-
-class EncoderSpec(StackSpec):
-    """The base of every encoder; a new kind derives from it and is made known with ``register``."""
-
-    slot: ClassVar[str] = "encoder"
-
-    @property
-    def out_width(self) -> int:
-        """Features of the vectors that it hands on."""
-        return self.width
-
-
-class DecoderSpec(StackSpec):
-    """The base of every decoder; a new kind derives from it and is made known with ``register``."""
-
-    slot: ClassVar[str] = "decoder"
-    crosses: ClassVar[bool] = False
-    """Looks at the encoder by the attention of ``[model.cross]``; otherwise by settings of its own, or not at all."""
-
-    def memory_refusals(self, memory_width: int | None) -> Iterator[tuple[str, str]]:
-        """Yield (setting, reason) for what cannot look at an encoder of this width; None if there is no encoder."""
-        del memory_width
-        yield from ()
-
-
-class Stack(StackSpec):
-    """A stack of equal Transformer layers: the encoder, or the decoder."""
-
-    causal: ClassVar[bool]
-    """A token sees only itself and what came before."""
-    attention: SerializeAsAny[AttentionSpec] = MultiHead()
-    """Self-attention."""
-    position: SerializeAsAny[PositionSpec] = Sinusoidal()
-    """How the stack knows the order of its tokens."""
-    feedforward: SerializeAsAny[FeedForwardSpec] = Standard()
-    """The point-wise net of each layer."""
-    norm: SerializeAsAny[NormSpec] = LayerNorm()
-    """Normalisation around each sublayer."""
-    residual: bool = True
-    """x + f(x) around each sublayer (L2.7); without it deep stacks hardly train (L1.8)."""
-
-    @property
-    def ends_centred(self) -> bool:
-        """Whether a norm over the sequence comes last, after which the mean of all tokens is 0."""
-        return self.norm.mixes_positions and (self.norm.place == "post" or self.norm.has_final)
-
-    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
-        """What attention, norm and positions cannot do in this stack."""
-        part: Literal["encoder", "decoder"] = "decoder" if self.causal else "encoder"
-        inside = self.position if self.position.enters == "attention" else None
-        place = Place(
-            part=part,
-            width=self.width,
-            memory_width=self.width,
-            causal=self.causal,
-            position=inside,
-            grid=None if patches is None else patches.grid,
-            class_token=patches is not None and patches.class_token,
-        )
-        for setting, reason in self.attention.refusals(place):
-            yield f"attention.{setting}", reason
-        if self.causal and self.norm.mixes_positions:
-            yield (
-                "norm.axis",
-                "statistics over the sequence would show a decoder the future: use axis = token",
-            )
-        for setting, reason in self.position.refusals(width=self.width, causal=self.causal):
-            yield setting[2:] if setting.startswith("..") else f"position.{setting}", reason
-        for setting, reason in _grid_refusals(self.position, patches):
-            yield f"position.{setting}", reason
-
-
-def _grid_refusals(position: PositionSpec, patches: Patches | None) -> Iterator[tuple[str, str]]:
-    """Positions that need a grid, and tables that do not hold one."""
-    if position.planar and patches is None:
-        yield "kind", f"{position.kind} positions need a grid: give [model.patches] to an encoder or a classifier"
-    elif position.planar and position.enters == "attention" and patches is not None and patches.class_token:
-        yield (
-            "kind",
-            f"a class token has no place in the grid, so {position.kind} knows no distance to it: "
-            "use learned or sinusoidal-2d, or no class token",
-        )
-    if isinstance(position, Learned) and patches is not None and position.size < patches.tokens:
-        yield "size", f"an image becomes {patches.tokens} tokens, the table holds {position.size} positions"
-
-
-class TransformerEncoder(Stack, EncoderSpec):
-    """Transformer layers that see the whole sequence."""
-
-    causal: ClassVar[bool] = False
-    kind: Literal["transformer"] = "transformer"
-
-
-class TransformerDecoder(Stack, DecoderSpec):
-    """Transformer layers that see only what came before, and the encoder through `[model.cross]`."""
-
-    causal: ClassVar[bool] = True
-    crosses: ClassVar[bool] = True
-    kind: Literal["transformer"] = "transformer"
+from clearhead.recipe.vocabulary import Embedding, Vocabulary
 
 
 class Cross(Spec):
@@ -185,24 +31,6 @@ class Cross(Spec):
 
     attention: SerializeAsAny[AttentionSpec] = MultiHead()
     """Which attention."""
-
-
-class Embedding(Spec):
-    """From token ids to vectors, and back."""
-
-    scale: Literal["sqrt", "none"] = "sqrt"
-    """Multiply token embeddings by √d before positions are added (the paper, Marian), or not (BERT, GPT-2); patches
-    are never scaled."""
-    norm: bool = False
-    """Normalise the sum of the embeddings (BERT, BART)."""
-    segments: Annotated[int, Field(ge=0, le=1000)] = 0
-    """Number of segment (token type) embeddings: BERT has 2."""
-    tie: Literal["auto", "none", "output", "inputs", "all"] = "auto"
-    """One matrix for target embedding and output, for both embeddings, or for all; auto: output, all if they share."""
-    output_bias: bool = False
-    """A bias on the logits (Marian, BART)."""
-    output_scale: Literal["none", "rsqrt"] = "none"
-    """Multiply the decoder's output by 1/√d before the logits (T5)."""
 
 
 class Init(Spec):
@@ -214,44 +42,6 @@ class Init(Spec):
     """Standard deviation of `normal`, and of learned positions in any case."""
     residual: Literal["plain", "depth"] = "plain"
     """`depth`: maps that write to the residual stream are divided by √(number of sublayers), as GPT-2 does."""
-
-
-class Vocabulary(Spec):
-    """Sizes of the vocabularies and the ids of the special tokens: recorded, never assumed."""
-
-    source: Size = 32_000
-    """Number of source tokens."""
-    target: Size = 32_000
-    """Number of target tokens."""
-    pad: TokenId = 0
-    """Fills up shorter lines of a batch, ignored everywhere; "none" if there is no such token, as for all of these."""
-    bos: TokenId = 1
-    """Begins a sequence."""
-    eos: TokenId = 2
-    """Ends a sequence."""
-    unk: TokenId = 3
-    """Stands for what the tokenizer does not know."""
-    start: TokenId = None
-    """The decoder's first input; without it `bos` (Marian: pad, BART: eos). A lm reads it before a prompt, if given."""
-    mask: TokenId = None
-    """Stands for a hidden token that an encoder fills in."""
-
-    @property
-    def first(self) -> int | None:
-        """The token that decoding starts from."""
-        return self.bos if self.start is None else self.start
-
-    def refusals(self, sides: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        """Special ids must lie inside every vocabulary that the family uses."""
-        size = min(getattr(self, side) for side in sides)
-        for name in ("pad", "bos", "eos", "unk", "start", "mask"):
-            if (value := getattr(self, name)) is not None and value >= size:
-                yield f"vocabulary.{name}", f"id {value} is outside the vocabulary of {size} tokens"
-
-    @property
-    def pads_are_told_apart(self) -> bool:
-        """Whether an id alone tells padding from a real token."""
-        return self.pad is not None and self.pad not in (self.bos, self.eos, self.start)
 
 
 class ModelSpec(Kinded):
@@ -462,16 +252,6 @@ class Classifier(Encoder):
             yield "pooling", "the class token is there for the head to look at: use pooling = first"
 
 
-register(
-    TransformerEncoder,
-    module="clearhead.models.assemble:TransformerEncoder",
-    cost="clearhead.costing.forms.stack:TransformerForm",
-)
-register(
-    TransformerDecoder,
-    module="clearhead.models.assemble:TransformerDecoder",
-    cost="clearhead.costing.forms.stack:TransformerForm",
-)
 register(Seq2Seq, module="clearhead.models.seq2seq:Seq2Seq", cost="clearhead.costing.forms.family:Seq2SeqForm")
 register(
     LanguageModel, module="clearhead.models.lm:LanguageModel", cost="clearhead.costing.forms.family:LanguageModelForm"

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from clearhead.errors import Problem, RecipeError, did_you_mean
-from clearhead.recipe.model import Cross, DecoderSpec, ModelSpec, Recipe, Seq2Seq, StackSpec
+from clearhead.recipe.model import Cross, ModelSpec, Recipe, Seq2Seq
 from clearhead.recipe.registry import Kinded, Spec, kinds, load_plugins
 from clearhead.recipe.sources import (
     MODEL_WORDS,
@@ -22,6 +22,7 @@ from clearhead.recipe.sources import (
     settings_of_overrides,
     settings_of_preset,
 )
+from clearhead.recipe.stack import DecoderSpec, StackSpec
 
 Tree = dict[str, "Tree | Given"]
 S = TypeVar("S", bound=Spec)

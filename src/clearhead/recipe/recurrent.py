@@ -10,8 +10,10 @@ from pydantic import Field, SerializeAsAny
 
 from clearhead.recipe.attention import Count
 from clearhead.recipe.grid import Patches
-from clearhead.recipe.model import DecoderSpec, Embedding, EncoderSpec, Seq2Seq, StackSpec
+from clearhead.recipe.model import Seq2Seq
 from clearhead.recipe.registry import Kinded, register
+from clearhead.recipe.stack import DecoderSpec, EncoderSpec, StackSpec
+from clearhead.recipe.vocabulary import Embedding
 
 
 class AlignmentSpec(Kinded):

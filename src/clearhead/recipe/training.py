@@ -151,7 +151,7 @@ class Decoding(Spec):
     banned: list[Annotated[int, Field(ge=0)]] = Field(default=[])
     """Ids of tokens that are never written."""
     attention: Literal["trained", "soft", "hard"] = "trained"
-    """How attention chooses while answering: as it was trained, or softly, or only the best key (L0.3)."""
+    """How attention chooses while answering and scoring: as it was trained, or softly, or only the best key (L0.3)."""
     max_source: Steps = 1024
     """Source tokens that are read; a longer line is cut there, and a warning says so."""
     batch_tokens: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"

@@ -1,0 +1,173 @@
+"""Encoders and decoders in a recipe, and what cannot work together in one."""
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, SerializeAsAny
+
+from clearhead.recipe.attention import AttentionSpec, Count, MultiHead, Place
+from clearhead.recipe.feedforward import FeedForwardSpec, Standard
+from clearhead.recipe.grid import Patches
+from clearhead.recipe.norm import LayerNorm, NormSpec
+from clearhead.recipe.position import Learned, PositionSpec, Sinusoidal
+from clearhead.recipe.registry import Kinded, Spec, register
+from clearhead.recipe.vocabulary import Embedding
+
+Rate = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Dropout(Spec):
+    """Where activations are dropped while training, and how often."""
+
+    residual: Rate | Literal["auto"] = "auto"
+    """The output of each sublayer, before it is added to its input, or of each recurrent layer; auto: 0.01 for each
+    pass over the data that training will make, within 0.05 and 0.3 (0.1 for a model that is not trained from data)."""
+    embedding: Rate | Literal["auto"] = "auto"
+    """The sum of token and position embeddings; auto: as for residual."""
+    attention: Rate = 0.0
+    """The attention weights; anything above 0 forces the slow, explicit computation on a CPU."""
+    activation: Rate = 0.0
+    """Between the two maps of the feed-forward net."""
+
+
+def dropout_rate(setting: float | str) -> float:
+    """The rate that a setting stands for; ``auto`` is resolved when training is prepared, and 0.1 elsewhere."""
+    return 0.1 if isinstance(setting, str) else setting
+
+
+class StackSpec(Kinded):
+    """What encoders and decoders of every kind share."""
+
+    kind: str
+    """Which kind: see `clearhead presets --kinds`."""
+    width: Count = 192
+    """Features of a token, d."""
+    layers: Annotated[int, Field(ge=1, le=10_000)] = 3
+    """Number of layers."""
+    dropout: Dropout = Dropout()
+    """Where activations are dropped while training."""
+
+    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
+        """Yield (setting, reason) for what cannot work together; settings are relative to the stack.
+
+        ``patches`` are what it reads, if it reads images.
+        """
+        if patches is not None:
+            yield "kind", f"a {self.kind} stack reads sequences: patches of an image need a transformer"
+
+    def embedding_refusals(self, embedding: Embedding) -> Iterator[tuple[str, str]]:
+        """Yield (setting of ``[model.embedding]``, reason) for what this stack cannot be embedded with."""
+        del embedding
+        yield from ()
+
+
+class EncoderSpec(StackSpec):
+    """The base of every encoder; a new kind derives from it and is made known with ``register``."""
+
+    slot: ClassVar[str] = "encoder"
+
+    @property
+    def out_width(self) -> int:
+        """Features of the vectors that it hands on."""
+        return self.width
+
+
+class DecoderSpec(StackSpec):
+    """The base of every decoder; a new kind derives from it and is made known with ``register``."""
+
+    slot: ClassVar[str] = "decoder"
+    crosses: ClassVar[bool] = False
+    """Looks at the encoder by the attention of ``[model.cross]``; otherwise by settings of its own, or not at all."""
+
+    def memory_refusals(self, memory_width: int | None) -> Iterator[tuple[str, str]]:
+        """Yield (setting, reason) for what cannot look at an encoder of this width; None if there is no encoder."""
+        del memory_width
+        yield from ()
+
+
+class Stack(StackSpec):
+    """A stack of equal Transformer layers: the encoder, or the decoder."""
+
+    causal: ClassVar[bool]
+    """A token sees only itself and what came before."""
+    attention: SerializeAsAny[AttentionSpec] = MultiHead()
+    """Self-attention."""
+    position: SerializeAsAny[PositionSpec] = Sinusoidal()
+    """How the stack knows the order of its tokens."""
+    feedforward: SerializeAsAny[FeedForwardSpec] = Standard()
+    """The point-wise net of each layer."""
+    norm: SerializeAsAny[NormSpec] = LayerNorm()
+    """Normalisation around each sublayer."""
+    residual: bool = True
+    """x + f(x) around each sublayer (L2.7); without it deep stacks hardly train (L1.8)."""
+
+    @property
+    def ends_centred(self) -> bool:
+        """Whether a norm over the sequence comes last, after which the mean of all tokens is 0."""
+        return self.norm.mixes_positions and (self.norm.place == "post" or self.norm.has_final)
+
+    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
+        """What attention, norm and positions cannot do in this stack."""
+        part: Literal["encoder", "decoder"] = "decoder" if self.causal else "encoder"
+        inside = self.position if self.position.enters == "attention" else None
+        place = Place(
+            part=part,
+            width=self.width,
+            memory_width=self.width,
+            causal=self.causal,
+            position=inside,
+            grid=None if patches is None else patches.grid,
+            class_token=patches is not None and patches.class_token,
+        )
+        for setting, reason in self.attention.refusals(place):
+            yield f"attention.{setting}", reason
+        if self.causal and self.norm.mixes_positions:
+            yield (
+                "norm.axis",
+                "statistics over the sequence would show a decoder the future: use axis = token",
+            )
+        for setting, reason in self.position.refusals(width=self.width, causal=self.causal):
+            yield setting[2:] if setting.startswith("..") else f"position.{setting}", reason
+        for setting, reason in _grid_refusals(self.position, patches):
+            yield f"position.{setting}", reason
+
+
+def _grid_refusals(position: PositionSpec, patches: Patches | None) -> Iterator[tuple[str, str]]:
+    """Positions that need a grid, and tables that do not hold one."""
+    if position.planar and patches is None:
+        yield "kind", f"{position.kind} positions need a grid: give [model.patches] to an encoder or a classifier"
+    elif position.planar and position.enters == "attention" and patches is not None and patches.class_token:
+        yield (
+            "kind",
+            f"a class token has no place in the grid, so {position.kind} knows no distance to it: "
+            "use learned or sinusoidal-2d, or no class token",
+        )
+    if isinstance(position, Learned) and patches is not None and position.size < patches.tokens:
+        yield "size", f"an image becomes {patches.tokens} tokens, the table holds {position.size} positions"
+
+
+class TransformerEncoder(Stack, EncoderSpec):
+    """Transformer layers that see the whole sequence."""
+
+    causal: ClassVar[bool] = False
+    kind: Literal["transformer"] = "transformer"
+
+
+class TransformerDecoder(Stack, DecoderSpec):
+    """Transformer layers that see only what came before, and the encoder through `[model.cross]`."""
+
+    causal: ClassVar[bool] = True
+    crosses: ClassVar[bool] = True
+    kind: Literal["transformer"] = "transformer"
+
+
+register(
+    TransformerEncoder,
+    module="clearhead.models.assemble:TransformerEncoder",
+    cost="clearhead.costing.forms.stack:TransformerForm",
+)
+register(
+    TransformerDecoder,
+    module="clearhead.models.assemble:TransformerDecoder",
+    cost="clearhead.costing.forms.stack:TransformerForm",
+)
