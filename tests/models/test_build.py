@@ -108,6 +108,11 @@ def test_initialisation() -> None:
     assert float(depth.encoder.layers[0].attention.output.weight.std()) == pytest.approx(0.02 / math.sqrt(6), rel=0.1)
     assert float(depth.decoder.layers[0].feedforward.down.weight.std()) == pytest.approx(0.02 / 3, rel=0.1)
     assert float(depth.encoder.layers[0].attention.query.weight.std()) == pytest.approx(0.02, rel=0.1)
+    grid = ["model.family=classifier", "model.attention.kind=axial", "model.patches.height=8", "model.patches.width=8"]
+    axial: Any = build(read_recipe(None, *grid, "model.init.kind=normal", "model.init.residual=depth"))
+    along, across = (getattr(axial.encoder.layers[0].attention, part).output.weight for part in ("rows", "columns"))
+    assert float(along.std()) == pytest.approx(0.02, rel=0.1)
+    assert float(across.std()) == pytest.approx(0.02 / math.sqrt(6), rel=0.1)
 
 
 def test_dropout_stands_where_the_recipe_puts_it() -> None:

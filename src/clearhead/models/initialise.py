@@ -4,7 +4,7 @@ import math
 
 from torch import nn
 
-from clearhead.attention import RelativeTable
+from clearhead.attention import AxialAttention, RelativeTable
 from clearhead.blocks import Layer, Output, Recurrence
 from clearhead.positions import AbsolutePosition, RelativePosition
 from clearhead.recipe import Init
@@ -54,6 +54,10 @@ def _shrink_by_depth(model: nn.Module) -> None:
         layers = [layer for layer in getattr(stack, "layers", []) if isinstance(layer, Layer)]
         sublayers = sum(2 if layer.cross is None else 3 for layer in layers)
         for layer in layers:
+            # what axial attention finds along the rows goes on to its columns, not into the stream
+            axial = [part for part in layer.modules() if isinstance(part, AxialAttention)]
+            inner = {part.rows.output for part in axial}
             for name, module in layer.named_modules():
-                if isinstance(module, nn.Linear) and name.rpartition(".")[2] in ("output", "down", "map"):
+                writes = name.rpartition(".")[2] in ("output", "down", "map") and module not in inner
+                if isinstance(module, nn.Linear) and writes:
                     module.weight.data.div_(math.sqrt(sublayers))

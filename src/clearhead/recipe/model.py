@@ -41,7 +41,8 @@ class Init(Spec):
     std: Annotated[float, Field(gt=0)] = 0.02
     """Standard deviation of `normal`, and of learned positions in any case."""
     residual: Literal["plain", "depth"] = "plain"
-    """`depth`: maps that write to the residual stream are divided by √(number of sublayers), as GPT-2 does."""
+    """`depth`: maps that write to the residual stream are divided by √(number of sublayers), as GPT-2 does;
+    recurrent stacks have none."""
 
 
 class ModelSpec(Kinded):
