@@ -55,7 +55,7 @@ def trained(folder: Path) -> Predictor:
 def batches_do_not_matter(predictor: Predictor, settings: dict[str, int | bool]) -> str:
     """Contract 1 on real words."""
     corpus = read_corpus(read_recipe(None, "data.task=g2p-en").data, PAIRS)
-    words = group([*corpus.test, *corpus.dev])[0][:WORDS]
+    words = group([*corpus.test, *corpus.dev, *corpus.train()])[0][:WORDS]
     longest = max(len(word) for word in words) + 1
     runs = {"alone": 1, "7": 7 * longest, "64": 64 * longest}
     reference = [best for best, *_ in predictor.answers(words, predictor.decoding(**settings))]

@@ -12,6 +12,7 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+import threadpoolctl
 import torch
 
 Job = TypeVar("Job")
@@ -29,7 +30,7 @@ class Crew(Generic[Job, Result]):
     """
 
     def __init__(self, work: Callable[[Job], Result], workers: int) -> None:
-        torch.set_num_threads(1)
+        _one_thread()
         self._work, self._pool, self._number = work, None, next(_numbers)
         if workers > 1 and "fork" in multiprocessing.get_all_start_methods():
             _inherited[self._number] = work
@@ -62,9 +63,15 @@ class Crew(Generic[Job, Result]):
             yield future.result()
 
 
+def _one_thread() -> None:
+    """For torch, and for NumPy's products."""
+    torch.set_num_threads(1)
+    threadpoolctl.threadpool_limits(1, user_api="blas")
+
+
 def _begin(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    torch.set_num_threads(1)
+    _one_thread()
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
 
 

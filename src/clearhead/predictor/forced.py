@@ -90,12 +90,14 @@ def joined(parts: Sequence[Forced]) -> Forced:
 def evaluating(model: Model, attention: Choosing = "trained") -> Iterator[None]:
     """No dropout, no gradients, attention that chooses as asked for; afterwards the model is as it was."""
     was_training = model.training
-    model.eval()
+    if was_training:  # to walk over all modules takes as long as a token
+        model.eval()
     try:
         with torch.inference_mode(), nullcontext() if attention == "trained" else choosing(model, attention):
             yield
     finally:
-        model.train(was_training)
+        if was_training:
+            model.train()
 
 
 def device_of(model: Model) -> torch.device:
