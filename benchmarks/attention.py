@@ -1,7 +1,7 @@
 """Time and memory of every 1-D attention over the length, beside other libraries.
 
     pip install linformer
-    python -m benchmarks.attention [--lengths 512 1024 2048] [--rounds 7] [--threads 1] [--plot FILE.svg]
+    python -m benchmarks.attention [--lengths 256 … 4096] [--rounds 7] [--threads 1] [--plot FILE.svg]
 
 One layer's attention of one sequence, d = 256, 4 heads, forward and with its backward pass. Those that are compared
 take turns, and medians count: disentangled attention beside transformers' DeBERTa (both with k = 512), Linformer
@@ -236,8 +236,10 @@ def draw(figures: list[dict[str, Any]], path: Path) -> None:
 def main() -> None:
     """Print a table per length."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lengths", type=int, nargs="+", default=[512, 1024, 2048])
-    parser.add_argument("--memory", type=int, nargs="*", default=[2048, 4096], help="lengths to measure memory at")
+    parser.add_argument("--lengths", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096])
+    parser.add_argument(
+        "--memory", type=int, nargs="*", default=[1024, 2048, 4096], help="lengths to measure memory at"
+    )
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write all figures to this file")

@@ -8,6 +8,7 @@ its recipe, so a lesson cannot leave out what it is named after. A *control* lac
 A mechanism that is registered without a lesson is an error: see `missing`.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +22,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from clearhead.models import EncoderModel, Model, Seq2Seq, build
-from clearhead.predictor import Engine
+from clearhead.predictor import Crew, Engine
 from clearhead.recipe import Recipe, kinds, read_recipe, recipe_from, recipe_table, slots
 
 BAR = 0.99
@@ -390,25 +391,28 @@ def legend() -> list[str]:
     return words + [f"- `{task.name}`: {task.says}" for task in TASKS.values()]
 
 
+def _called(lesson: Lesson, least: float) -> str:
+    return lesson.name if least else f"control: {lesson.name}"
+
+
 def prove(words: Iterable[str] = ()) -> list[str]:
-    """Learn everything, printing as it goes: the lines of a table. Ends the program if a mechanism does not learn."""
+    """Learn everything on all cores: the lines of a table. Ends the program if a mechanism does not learn."""
     words = list(words)
     failures = [f"{name} has no task" for name in missing()]
     rows = ["| mechanism | task | steps | right | seconds |", "|---|---|---|---|---|"]
     lessons = [(lesson, BAR, 1.0) for lesson in LESSONS]
     lessons += [(control.lesson, 0.0, control.below) for control in CONTROLS]
-    for lesson, least, most in lessons:
-        control = "" if least else "control: "
-        if words and not any(word in f"{control}{lesson.name} {lesson.task}" for word in words):
-            continue
-        got = learn(lesson)
-        note = f" (must stay below {most:.0%})" if control else ""
-        rows.append(
-            f"| {control}{lesson.name}{note} | {lesson.task} | {got.steps} | {got.accuracy:.1%} | {got.seconds:.0f} |"
-        )
-        print(rows[-1], flush=True)
-        if not least <= got.accuracy <= most:
-            failures.append(rows[-1])
+    if words:
+        lessons = [row for row in lessons if any(word in _called(*row[:2]) for word in words)]
+    with Crew(learn, os.cpu_count() or 1) as crew:
+        outcomes = crew.results(lesson for lesson, _, _ in lessons)
+        for (lesson, least, most), got in zip(lessons, outcomes, strict=True):
+            note = "" if least else f" (must stay below {most:.0%})"
+            share = f"{got.steps} | {got.accuracy:.1%} | {got.seconds:.0f}"
+            rows.append(f"| {_called(lesson, least)}{note} | {lesson.task} | {share} |")
+            print(rows[-1], flush=True)
+            if not least <= got.accuracy <= most:
+                failures.append(rows[-1])
     if failures:
         sys.exit("\n".join(["not learnt:", *failures]))
     return rows

@@ -18,6 +18,7 @@ import random
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -26,7 +27,7 @@ from benchmarks.lm_perplexity import compare
 from clearhead.data import PAIRS, read_corpus
 from clearhead.evaluation import group
 from clearhead.models import Seq2Seq
-from clearhead.predictor import Answer, Predictor, TextWriter, forced, load
+from clearhead.predictor import Answer, Crew, Predictor, TextWriter, forced, load
 from clearhead.recipe import read_recipe
 from tools import learning
 
@@ -126,18 +127,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         predictor = trained(Path(folder) / "run")
         searches: dict[str, dict[str, int | bool]] = {
-            "greedy": {"beam_size": 1},
             "beam of 4": {"beam_size": 4},
+            "greedy": {"beam_size": 1},
             "sampling": {"sample": True, "seed": 1},
         }
-        for name, settings in searches.items():
-            rows.append((f"Batches do not matter, {name}", batches_do_not_matter(predictor, settings)))
-            print(rows[-1], flush=True)
+        with Crew(partial(batches_do_not_matter, predictor), os.cpu_count() or 1) as crew:
+            for name, found in zip(searches, crew.results(searches.values()), strict=True):
+                rows.append((f"Batches do not matter, {name}", found))
+                print(rows[-1], flush=True)
+        lessons = learning.prove()
         rows.append(("A language model beside a 5-gram", language_model_beside_kneser_ney()))
         print(rows[-1], flush=True)
         rows.append(("Digits", digits(Path(folder) / "digits")))
         print(rows[-1], flush=True)
-    lessons = learning.prove()
     lines = [
         "# Proofs",
         "",

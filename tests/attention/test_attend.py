@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from clearhead.attention import additive, attend, causal_mask, choose, fused, weigh
+from clearhead.attention import additive, attend, causal_mask, choose, fused, fused_by_distance, weigh
 
 
 def loop(query: Tensor, keys: Tensor, values: Tensor, divisor: float, pick: str = "soft") -> Tensor:
@@ -198,3 +198,15 @@ def test_L1_9_the_causal_mask_aligns_to_the_lower_right() -> None:
     right = attend(query, keys, values, mask=causal_mask(2, 4))
     top_left = torch.nn.functional.scaled_dot_product_attention(query, keys, values, is_causal=True)
     assert not torch.allclose(right, top_left, atol=1e-3)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (5, 5), (3, 8), (8, 3)])
+def test_a_bias_of_distances_is_never_spread(queries: int, keys: int) -> None:
+    """Reference: the bias of every pair, written out; read in the wrong direction it is another."""
+    query, key, value = torch.randn(2, 3, queries, 4), torch.randn(2, 3, keys, 4), torch.randn(2, 3, keys, 5)
+    bias = torch.randn(3, queries + keys - 1)
+    pairs = torch.stack([bias[:, queries - 1 - i : queries - 1 - i + keys] for i in range(queries)], dim=1)
+    expected = (query @ key.mT / 2 + pairs).softmax(-1) @ value
+    torch.testing.assert_close(fused_by_distance(query, key, value, bias), expected, atol=1e-6, rtol=1e-5)
+    if keys > 1:
+        assert not torch.allclose(fused_by_distance(query, key, value, bias.flip(1)), expected, atol=1e-3)

@@ -1,6 +1,6 @@
 """Attention as four separate things: the score, the choice, the mask and the position term."""
 
-from clearhead.attention.attend import attend, fused, weigh
+from clearhead.attention.attend import attend, fused, fused_by_distance, weigh
 from clearhead.attention.cache import Cache, KeyValues, LayerCache
 from clearhead.attention.choice import choose, choosing
 from clearhead.attention.disentangled import DisentangledAttention, RelativeTable
@@ -36,6 +36,7 @@ __all__ = [
     "dot",
     "from_tiles",
     "fused",
+    "fused_by_distance",
     "to_tiles",
     "weigh",
 ]

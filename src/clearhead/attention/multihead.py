@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from clearhead.attention.attend import fused, weigh
+from clearhead.attention.attend import fused, fused_by_distance, weigh
 from clearhead.attention.cache import KeyValues
 from clearhead.attention.choice import Choice
 from clearhead.attention.score import Scale, ScoreName, divisor, make_score
@@ -142,6 +142,10 @@ class MultiHeadAttention(nn.Module):
         del cache  # for kinds that keep more than keys and values
         n, m = query.shape[2], keys.shape[2]
         query = self.score.fold(query)
+        unseen = self._fusable(m) and not torch.is_grad_enabled() and sight.present is None
+        if unseen and (by_distance := sight.bias_of_distance) is not None:
+            dropout = self.drop.p if self.training else 0.0
+            return fused_by_distance(query, keys, values, by_distance, scale=self.scale, dropout=dropout)
         bias = sight.bias
         if (term := sight.key_term(query)) is not None:
             term = term / divisor(self.scale, query.shape[-1])

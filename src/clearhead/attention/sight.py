@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from clearhead.positions import RelativePosition
+from clearhead.positions import DistanceBias, RelativePosition, neighbouring_distances
 
 
 def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> Bool[Tensor, "n m"]:
@@ -50,6 +50,17 @@ class Sight:
         if self.scheme is None or self.queries is None or self.keys is None:
             return None
         return self.scheme.bias(self.queries, self.keys)
+
+    @cached_property
+    def bias_of_distance(self) -> Float[Tensor, "h r"] | None:
+        """The same for each distance from the lowest, if it depends on that alone; −∞ for the future."""
+        if not isinstance(self.scheme, DistanceBias) or self.queries is None or self.keys is None:
+            return None
+        if self.queries.dim() > 1:
+            return None
+        distances = neighbouring_distances(self.queries, self.keys)
+        bias = self.scheme.of_distance(distances)
+        return bias.masked_fill(distances > 0, -torch.inf) if self.causal else bias
 
     @cached_property
     def tiles(self) -> "dict[tuple[int, int], Sight]":

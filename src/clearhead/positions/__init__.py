@@ -1,7 +1,13 @@
 """Where a token stands: tables that are added, biases and rotations that act inside attention."""
 
 from clearhead.positions.absolute import LearnedPosition, NoPosition, SinusoidalPosition, sinusoids
-from clearhead.positions.base import AbsolutePosition, RelativePosition, by_distance
+from clearhead.positions.base import (
+    AbsolutePosition,
+    DistanceBias,
+    RelativePosition,
+    by_distance,
+    neighbouring_distances,
+)
 from clearhead.positions.grid import GridBias, GridSinusoids, grid_offset
 from clearhead.positions.numbering import positions_of
 from clearhead.positions.relative import AlibiBias, BucketBias, RotaryPosition, alibi_slopes, t5_bucket
@@ -11,6 +17,7 @@ __all__ = [
     "AbsolutePosition",
     "AlibiBias",
     "BucketBias",
+    "DistanceBias",
     "GridBias",
     "GridSinusoids",
     "LearnedPosition",
@@ -22,6 +29,7 @@ __all__ = [
     "alibi_slopes",
     "by_distance",
     "grid_offset",
+    "neighbouring_distances",
     "positions_of",
     "shaw_index",
     "sinusoids",

@@ -4,6 +4,7 @@ Shapes: b batch, n queries, m keys, h heads, d features. Positions are whole num
 token; a batch whose lines all start at the left edge shares one row of them, ``(n,)``, otherwise ``(b, n)``.
 """
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -21,6 +22,11 @@ def by_distance(values: Float[Tensor, "*c r"], keys: int) -> Float[Tensor, "*c n
     return values.unfold(-1, keys, 1).flip(-2)
 
 
+def neighbouring_distances(queries: Int[Tensor, "n"], keys: Int[Tensor, "m"]) -> Int[Tensor, "r"]:
+    """All distances j − i between positions that follow one another, from the lowest: r = n + m − 1, not n·m."""
+    return keys[0] - queries[-1] + torch.arange(len(queries) + len(keys) - 1, device=keys.device)
+
+
 class RelativePosition(nn.Module):
     """What a scheme may do inside attention: each part does nothing unless the scheme overrides it."""
 
@@ -33,7 +39,7 @@ class RelativePosition(nn.Module):
         return heads
 
     def bias(self, queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]) -> Float[Tensor, "*c h n m"] | None:
-        """A term added to the scores, from positions alone (T5, ALiBi); not scaled."""
+        """A term added to the scores, from positions alone; not scaled."""
         del queries, keys
         return None
 
@@ -50,3 +56,17 @@ class RelativePosition(nn.Module):
         """A term added to the heads' outputs, from the weights and where the values stand (Shaw)."""
         del weights, queries, keys
         return None
+
+
+class DistanceBias(RelativePosition):
+    """A scheme that adds to the scores what the distance of a key from a query says, and does nothing else."""
+
+    def of_distance(self, distances: Int[Tensor, "*s"]) -> Float[Tensor, "h *s"]:
+        """What is added at distances j − i."""
+        raise NotImplementedError
+
+    def bias(self, queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]) -> Float[Tensor, "*b h n m"]:
+        """That of every query i and key j; lines that share their positions have n + m − 1 distances, not n·m."""
+        if queries.dim() == 1:
+            return by_distance(self.of_distance(neighbouring_distances(queries, keys)), len(keys))
+        return self.of_distance(keys.unsqueeze(-2) - queries.unsqueeze(-1)).transpose(0, 1)  # (b, h, n, m)

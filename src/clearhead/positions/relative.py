@@ -4,14 +4,13 @@ Shapes: b batch, n queries, m keys, h heads, d features of a head.
 """
 
 import math
-from collections.abc import Callable
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from clearhead.positions.base import RelativePosition, by_distance
+from clearhead.positions.base import DistanceBias, RelativePosition
 from clearhead.recipe import Alibi, Rotary, T5Buckets
 
 
@@ -38,21 +37,7 @@ def t5_bucket(
     return offset + torch.where(away < exact, away, far)
 
 
-def bias_of_distance(
-    bias: Callable[[Tensor], Tensor], queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]
-) -> Float[Tensor, "*b h n m"]:
-    """bias(j − i), which has the heads in front, for every query i and key j.
-
-    Lines that share their positions have n + m − 1 distances, not n·m: the bias is computed for those and spread.
-    """
-    if queries.dim() == 1:
-        n, m = queries.shape[0], keys.shape[0]
-        distances = keys[0] - queries[-1] + torch.arange(n + m - 1, device=keys.device)
-        return by_distance(bias(distances), m)
-    return bias(keys.unsqueeze(-2) - queries.unsqueeze(-1)).transpose(0, 1)  # (b, h, n, m)
-
-
-class BucketBias(RelativePosition):
+class BucketBias(DistanceBias):
     """T5: a learned bias per head and bucket of distances, one table for all layers of a stack."""
 
     def __init__(self, *, heads: int, buckets: int = 32, max_distance: int = 128, both_ways: bool = True) -> None:
@@ -70,12 +55,11 @@ class BucketBias(RelativePosition):
         """Settings, for people."""
         return f"{self.buckets} buckets, {'both ways' if self.both_ways else 'the past'}"
 
-    def bias(self, queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]) -> Float[Tensor, "*b h n m"]:
-        """table[bucket(j − i)] for every query i and key j."""
-        return bias_of_distance(lambda distance: self.table(self._bucket(distance)).movedim(-1, 0), queries, keys)
-
-    def _bucket(self, distance: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-        return t5_bucket(distance, buckets=self.buckets, max_distance=self.max_distance, both_ways=self.both_ways)
+    def of_distance(self, distances: Int[Tensor, "*s"]) -> Float[Tensor, "h *s"]:
+        """table[bucket(j − i)]."""
+        buckets = t5_bucket(distances, buckets=self.buckets, max_distance=self.max_distance, both_ways=self.both_ways)
+        values: Tensor = self.table(buckets).movedim(-1, 0).contiguous()
+        return values
 
 
 def alibi_slopes(heads: int) -> list[float]:
@@ -88,7 +72,7 @@ def alibi_slopes(heads: int) -> list[float]:
     return slopes + [2 ** (-4 * (2 * index + 1) / lower) for index in range(heads - lower)]
 
 
-class AlibiBias(RelativePosition):
+class AlibiBias(DistanceBias):
     """ALiBi: a token counts for less the further away it is, −slope · |j − i|; nothing is learned."""
 
     slopes: Float[Tensor, "h"]
@@ -107,13 +91,9 @@ class AlibiBias(RelativePosition):
         """Settings, for people."""
         return f"{len(self.slopes)} slopes"
 
-    def bias(self, queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]) -> Float[Tensor, "*b h n m"]:
-        """−slope · |j − i| for every query i and key j."""
-
-        def further(distance: Tensor) -> Tensor:
-            return -self.slopes.view(-1, *[1] * distance.dim()) * distance.abs()
-
-        return bias_of_distance(further, queries, keys)
+    def of_distance(self, distances: Int[Tensor, "*s"]) -> Float[Tensor, "h *s"]:
+        """−slope · |j − i|."""
+        return -self.slopes.view(-1, *[1] * distances.dim()) * distances.abs()
 
 
 class RotaryPosition(RelativePosition):
