@@ -1,7 +1,7 @@
 """Every mechanism learns a small task that needs it, from examples drawn afresh, within a bounded number of steps.
 
     python -m tools.learning                    all of them
-    python -m tools.learning shaw linformer     those whose name has one of these words
+    python -m tools.learning shaw linformer     those whose name or task has one of these words
 
 A *task* draws examples. A *lesson* is a task and the mechanisms that must learn it; their names are the overrides of
 its recipe, so a lesson cannot leave out what it is named after. A *control* lacks what its task needs, and must fail.
@@ -403,7 +403,7 @@ def prove(words: Iterable[str] = ()) -> tuple[list[str], list[str]]:
     lessons = [(lesson, BAR, 1.0) for lesson in LESSONS]
     lessons += [(control.lesson, 0.0, control.below) for control in CONTROLS]
     if words:
-        lessons = [row for row in lessons if any(word in _called(*row[:2]) for word in words)]
+        lessons = [row for row in lessons if any(word in f"{_called(*row[:2])} {row[0].task}" for word in words)]
     with Crew(learn, os.cpu_count() or 1) as crew:
         outcomes = crew.results(lesson for lesson, _, _ in lessons)
         for (lesson, least, most), got in zip(lessons, outcomes, strict=True):

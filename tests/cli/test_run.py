@@ -80,9 +80,8 @@ def test_formats(run: str, tmp_path: Path) -> None:
     scores = lines_of(clearhead("score", run, str(pairs)))
     assert [float(value) for _, value in scored] == pytest.approx([float(value) for value in scores], abs=1e-5)
     hard = "decoding.attention=hard"
-    (answer, value) = lines_of(clearhead("run", run, "--scores", hard, "decoding.min_length=3", given=b"abc\n"))[
-        0
-    ].split("\t")
+    (line,) = lines_of(clearhead("run", run, "--scores", hard, "decoding.min_length=3", given=b"abc\n"))
+    answer, value = line.split("\t")
     pair = tmp_path / "pair.tsv"
     pair.write_text(f"abc\t{answer}\n")
     assert float(lines_of(clearhead("score", run, str(pair), hard))[0]) == pytest.approx(float(value), abs=1e-5)

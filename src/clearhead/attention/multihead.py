@@ -142,8 +142,9 @@ class MultiHeadAttention(nn.Module):
         del cache  # for kinds that keep more than keys and values
         n, m = query.shape[2], keys.shape[2]
         query = self.score.fold(query)
-        unseen = self._fusable(m) and not torch.is_grad_enabled() and sight.present is None
-        if unseen and (by_distance := sight.bias_of_distance) is not None:
+        # a bias of distances alone need not be spread over all pairs, unless it is learnt or lines have padding
+        shared = not torch.is_grad_enabled() and sight.present is None
+        if shared and self._fusable(m) and (by_distance := sight.bias_of_distance) is not None:
             dropout = self.drop.p if self.training else 0.0
             return fused_by_distance(query, keys, values, by_distance, scale=self.scale, dropout=dropout)
         bias = sight.bias

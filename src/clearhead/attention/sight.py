@@ -53,7 +53,7 @@ class Sight:
 
     @cached_property
     def bias_of_distance(self) -> Float[Tensor, "h r"] | None:
-        """The same for each distance from the lowest, if it depends on that alone; −∞ for the future."""
+        """``bias`` by distance, from the lowest, if it depends on that alone; −∞ for the future (L1.9)."""
         if not isinstance(self.scheme, DistanceBias) or self.queries is None or self.keys is None:
             return None
         if self.queries.dim() > 1:
