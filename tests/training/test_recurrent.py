@@ -52,9 +52,9 @@ def test_a_resumed_run_ends_as_one_that_never_stopped(tmp_path: Path, kind: str)
 
 def test_a_recurrent_model_learns_and_answers_alike_in_any_batch(tmp_path: Path) -> None:
     """Spelling backwards: right for most unseen words, by greedy search and by beam, alone and together."""
-    quick = ["training.optimizer.rate=0.01", "training.average=0.95", "training.steps=300", "model.width=48"]
+    quick = ["training.optimizer.rate=0.007", "training.average=0.95", "training.steps=500", "model.width=48"]
     quick += ["model.dropout.residual=0.1", "model.dropout.embedding=0.1"]
-    trainer = new_run(tmp_path / "run", *quick, "training.evaluate_every=300")
+    trainer = new_run(tmp_path / "run", *quick, "training.evaluate_every=500")
     assert trainer.run().best is not None
     predictor = load(tmp_path / "run")
     assert lean_decoder(predictor.model) is None

@@ -54,6 +54,10 @@ def train(
     clearhead train digits -o runs/digits --minutes 2
 
     JSONL files have the fields source and target, or text, or label and text.
+
+    Several processes share every batch and end with one model, on one machine or on many:
+
+    torchrun --nproc-per-node 2 -m clearhead train pairs.tsv -o runs/mine
     """
     from clearhead.recipe import read_recipe
 

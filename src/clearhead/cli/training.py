@@ -1,6 +1,6 @@
 """``clearhead train`` with torch: prepares the run, trains, and scores the best model."""
 
-import os
+import sys
 from pathlib import Path
 
 import torch
@@ -11,27 +11,55 @@ from clearhead.evaluation import dev_scores, evaluate, judge_of
 from clearhead.models import Model, SavedModel, build, count_parameters, save_model
 from clearhead.predictor import Predictor, load, predictor_of
 from clearhead.recipe import Recipe
-from clearhead.training import Codecs, Prepared, Report, Trainer, prepare, reopen
+from clearhead.training import (
+    ALONE,
+    Codecs,
+    Prepared,
+    Report,
+    Silence,
+    Team,
+    Trainer,
+    prepare,
+    reopen,
+    team_from_environment,
+    threads_for_each,
+)
 
 
 def train(recipe: Recipe, folder: Path, *, resume: bool) -> None:
     """Train to the end of the budget; with ``resume`` go on where the run in this folder stands."""
-    torch.set_num_threads(recipe.training.threads or os.cpu_count() or 1)
-    ready = (folder / "recipe.toml").is_file()
-    if ready and not resume:
-        raise ClearheadError(f"{folder}: has a run already; add --resume to go on with it, or choose another -o")
-    run = reopen(folder) if ready else prepare(recipe, folder)
-    trainer = _trainer(run)
+    torch.set_num_threads(threads_for_each(recipe.training.threads))
+    with team_from_environment() as team:
+        try:
+            run, begun = _prepared(recipe, folder, team, resume=resume)
+            trainer = _trained(run, team, resume=begun)
+        except ClearheadError as error:
+            if team.leads:
+                raise
+            sys.exit(error.exit_code)  # the leader says why
+    if team.leads:
+        _conclude(run, trainer)
+
+
+def _trained(run: Prepared, team: Team, *, resume: bool) -> Trainer:
+    """Train from the start, or from the last checkpoint."""
+    trainer = _trainer(run, team)
     report = trainer.report
-    resumed = ready and trainer.resume()
+    resumed = resume and trainer.resume()
     if not resumed:
         report.forget_after(0)  # a run that was killed before its first checkpoint starts from scratch
     _introduce(run, trainer, resumed=resumed)
     report.start(trainer.progress.step)
     try:
-        progress = trainer.run()
+        trainer.run()
     finally:
         report.stop()
+    return trainer
+
+
+def _conclude(run: Prepared, trainer: Trainer) -> None:
+    """Say which model is the best, what it does on test, and what can be done with it."""
+    folder, report, progress = run.folder, trainer.report, trainer.progress
     best = folder / "best.safetensors"
     report.say(f"best dev {trainer.metric}: {progress.best:.2f} at step {progress.best_step:,}, in {best}")
     if run.corpus.test:
@@ -40,6 +68,19 @@ def train(recipe: Recipe, folder: Path, *, resume: bool) -> None:
         print_scores(evaluate(predictor, run.corpus.test))
         _print_examples(predictor, run)
     report.say(f"next: clearhead run {folder} FILE, clearhead eval {folder} FILE, clearhead show {best}")
+
+
+def _prepared(recipe: Recipe, folder: Path, team: Team, *, resume: bool) -> tuple[Prepared, bool]:
+    """The run in this folder, and whether it was there: if not, the leader prepares it, and the others wait."""
+    if not team.leads:
+        begun = team.told(False)
+        return reopen(folder), bool(begun)
+    begun = (folder / "recipe.toml").is_file()
+    if begun and not resume:
+        raise ClearheadError(f"{folder}: has a run already; add --resume to go on with it, or choose another -o")
+    run = reopen(folder) if begun else prepare(recipe, folder, team)
+    team.told(begun)
+    return run, begun
 
 
 def _print_examples(predictor: Predictor, run: Prepared, count: int = 6) -> None:
@@ -52,11 +93,13 @@ def _print_examples(predictor: Predictor, run: Prepared, count: int = 6) -> None
         print(f"  {questions[index]} → {text}{should}")
 
 
-def _trainer(run: Prepared) -> Trainer:
+def _trainer(run: Prepared, team: Team = ALONE) -> Trainer:
     spec = run.recipe.training
     assert spec.steps is not None  # prepare() has fixed it
     torch.manual_seed(spec.seed)
     model = build(run.recipe)
+    if not team.leads:
+        torch.manual_seed(spec.seed + team.rank)  # one model, but each drops out what it likes
 
     def save_best(best: Model) -> None:
         save_model(SavedModel(best, run.recipe, run.tokenizers), run.folder / "best.safetensors")
@@ -76,7 +119,8 @@ def _trainer(run: Prepared) -> Trainer:
         evaluate=look,
         metric=metric,
         save_best=save_best,
-        report=Report(run.folder, steps=spec.steps),
+        report=(Report if team.leads else Silence)(run.folder, steps=spec.steps),
+        team=team,
     )
 
 

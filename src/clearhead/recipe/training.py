@@ -110,7 +110,7 @@ class Training(Spec):
     save_every: Steps | None = None
     """Steps between checkpoints; without it as often as dev is looked at."""
     threads: Steps | None = None
-    """CPU threads; without it all cores."""
+    """CPU threads; without it all cores, shared among the processes that torchrun starts."""
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for what cannot work together."""

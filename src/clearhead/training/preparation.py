@@ -14,6 +14,7 @@ from clearhead.models import build, write_whole
 from clearhead.recipe import Recipe, read_recipe, recipe_from, recipe_table, recipe_toml
 from clearhead.training.objectives import Codecs, Objective, objective_of
 from clearhead.training.optimizer import make_optimizers
+from clearhead.training.team import ALONE, Team
 
 DEFAULT_MINUTES = 10.0
 FOR_LOOKING = 0.12
@@ -42,7 +43,7 @@ class Prepared:
         return _tokenizers(self.codecs)
 
 
-def prepare(recipe: Recipe, folder: Path) -> Prepared:
+def prepare(recipe: Recipe, folder: Path, team: Team = ALONE) -> Prepared:
     """Read, check and encode the data, learn tokenizers, fix the number of steps; ``recipe.toml`` is written last."""
     corpus = read_corpus(recipe.data, format_of(recipe.model))
     codecs, recipe = objective_of(recipe).learn(corpus)
@@ -56,7 +57,7 @@ def prepare(recipe: Recipe, folder: Path) -> Prepared:
         raise DataError(f"every training pair is longer than data.max_length ({recipe.data.max_length} tokens)")
     kept = {"tokenizers": _tokenizers(codecs), "fingerprint": corpus.fingerprint()}
     write_whole(data / "tokenizers.json", json.dumps(kept, ensure_ascii=False).encode())
-    recipe = _with_dropout(_with_budget(_with_smoothing(recipe, objective), examples), examples)
+    recipe = _with_dropout(_with_budget(_with_smoothing(recipe, objective), examples, team), examples)
     write_whole(folder / "recipe.toml", recipe_toml(recipe).encode())
     return Prepared(folder, recipe, corpus, codecs, examples, objective_of(recipe))
 
@@ -89,7 +90,7 @@ def _with_smoothing(recipe: Recipe, objective: Objective[Any, Any, Any]) -> Reci
     return recipe_from(table)
 
 
-def _with_budget(recipe: Recipe, examples: Encoded) -> Recipe:
+def _with_budget(recipe: Recipe, examples: Encoded, team: Team) -> Recipe:
     """Turn epochs or minutes into steps, the only clock of training."""
     spec = recipe.training
     look_every = spec.evaluate_every
@@ -100,7 +101,7 @@ def _with_budget(recipe: Recipe, examples: Encoded) -> Recipe:
         steps = max(1, spec.epochs * len(plan) // spec.accumulate)
     else:
         minutes = spec.minutes or DEFAULT_MINUTES
-        steps = max(1, int(60 * minutes * (1 - FOR_LOOKING) / seconds_per_step(recipe, examples)))
+        steps = max(1, int(60 * minutes * (1 - FOR_LOOKING) / seconds_per_step(recipe, examples, team)))
         looks = max(FEWEST_LOOKS, min(MOST_LOOKS, round(minutes)))
         look_every = spec.evaluate_every or max(1, steps // looks)
     table = recipe_table(recipe)
@@ -123,8 +124,11 @@ def _with_dropout(recipe: Recipe, examples: Encoded) -> Recipe:
     return recipe_from(table)
 
 
-def seconds_per_step(recipe: Recipe, examples: Encoded, *, at_least: float = 6.0) -> float:
-    """A short calibration on a throw-away model: real steps over real batches, the first few not counted."""
+def seconds_per_step(recipe: Recipe, examples: Encoded, team: Team = ALONE, *, at_least: float = 6.0) -> float:
+    """A short calibration on a throw-away model: real steps over real batches, the first few not counted.
+
+    In a team one process's share of each batch is timed; what the processes send each other is not.
+    """
     spec, objective = recipe.training, objective_of(recipe)
     model = build(recipe, seed=0)
     optimizers = make_optimizers(model, spec.optimizer)
@@ -134,7 +138,8 @@ def seconds_per_step(recipe: Recipe, examples: Encoded, *, at_least: float = 6.0
     while sum(times) < at_least and len(times) < 200:
         start = time.perf_counter()
         for _ in range(spec.accumulate):
-            batch = objective.batch(examples, plan[len(times) % len(plan)], 0)
+            rows, _ = team.share(plan[len(times) % len(plan)])
+            batch = objective.batch(examples, rows, 0)
             (objective.loss(model, batch) / batch.tokens).backward()
         for optimizer in optimizers:
             optimizer.step()

@@ -89,6 +89,25 @@ class Report:
             stream.write(json.dumps(dict(row)) + "\n")
 
 
+class Silence(Report):
+    """For the members of a team, whose leader speaks and writes for all."""
+
+    def say(self, text: str) -> None:
+        """Nothing."""
+
+    def start(self, step: int) -> None:
+        """No bar."""
+
+    def training(self, row: Mapping[str, float], *, tokens: int, seconds: float) -> None:
+        """Nothing."""
+
+    def dev(self, row: Mapping[str, float], *, best: bool, seconds: float) -> None:
+        """Nothing."""
+
+    def forget_after(self, step: int) -> None:
+        """The files are the leader's."""
+
+
 def _is_before(line: str, step: int) -> bool:
     try:
         return bool(json.loads(line)["step"] <= step)

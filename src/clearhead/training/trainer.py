@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.data import Encoded, padding_share, plan_epoch
-from clearhead.errors import Diverged, Interrupted
+from clearhead.errors import ClearheadError, Diverged, Interrupted
 from clearhead.models import Model, stored_tensors
 from clearhead.recipe import RISING, Training
 from clearhead.training.checkpoint import (
@@ -31,6 +31,7 @@ from clearhead.training.objectives import Objective
 from clearhead.training.optimizer import make_optimizers
 from clearhead.training.report import Report
 from clearhead.training.schedule import rate_at
+from clearhead.training.team import ALONE, Team
 
 Evaluate = Callable[[Model], dict[str, float]]
 LOG_EVERY = 20
@@ -79,11 +80,12 @@ class Trainer:
         metric: str,
         save_best: Callable[[Model], None],
         report: Report,
+        team: Team = ALONE,
     ) -> None:
         self.model, self.examples, self.objective = model, examples, objective
         self.spec, self.steps = spec, steps
         self.folder, self.evaluate, self.metric = folder, evaluate, metric
-        self.save_best, self.report = save_best, report
+        self.save_best, self.report, self.team = save_best, report, team
         self.average = copy.deepcopy(model).requires_grad_(requires_grad=False) if spec.average else model
         self.optimizers = make_optimizers(model, spec.optimizer)
         self.progress = Progress()
@@ -106,24 +108,16 @@ class Trainer:
                 if step % self.look_every == 0 or step == self.steps:
                     self._look_at_dev()
                     self.progress.seconds = time.monotonic() - started
-                if step % self.save_every == 0 or step == self.steps or stop:
+                stopped = self.team.highest(stop[0] if stop else 0)
+                if step % self.save_every == 0 or step == self.steps or stopped:
                     self.save()
-                if stop:
-                    raise Interrupted(stop[0], f"stopped after step {step}; {self.folder} has everything: --resume")
+                if stopped:
+                    raise Interrupted(stopped, f"stopped after step {step}; {self.folder} has everything: --resume")
         return self.progress
 
     def _step(self) -> None:
-        """One optimizer step over ``accumulate`` batches, normalised by all their tokens."""
-        self.model.train()
-        batches = [self._next_batch() for _ in range(self.spec.accumulate)]
-        tokens = sum(batch.tokens for batch in batches)
-        loss_sum = 0.0
-        for batch in batches:
-            loss = self.objective.loss(self.model, batch)
-            (loss / tokens).backward()
-            loss_sum += float(loss.detach())
-        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.spec.clip))
-        self._check(loss_sum / tokens, norm)
+        """One optimizer step."""
+        loss_sum, tokens = self._find_gradients()
         share = rate_at(self.progress.step, self.spec.schedule, self.steps)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
@@ -136,14 +130,33 @@ class Trainer:
         self.progress.loss_sum += loss_sum
         self.progress.token_sum += tokens
 
-    def _next_batch(self) -> Any:
-        """The batch that follows from (seed, epoch, index)."""
+    def _find_gradients(self) -> tuple[float, int]:
+        """Gradients over ``accumulate`` batches, normalised by all their tokens and clipped; summed loss and tokens."""
+        self.model.train()
+        loss_sum, tokens = 0.0, 0
+        for _ in range(self.spec.accumulate):
+            rows, counts = self.team.share(self._next_rows())
+            batch = self.objective.batch(self.examples, rows, self.progress.epoch)
+            loss = counts * self.objective.loss(self.model, batch)
+            torch.autograd.backward(loss)
+            loss_sum += float(loss.detach())
+            tokens += counts * batch.tokens
+        loss_sum, total = self.team.sums(loss_sum, tokens)
+        gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        self.team.sum_in_place(gradients)
+        norm = float(torch.nn.utils.get_total_norm(gradients)) / total
+        self._check(loss_sum / total, norm)
+        torch._foreach_mul_(gradients, min(1.0, self.spec.clip / (norm + 1e-6)) / total)
+        return loss_sum, int(total)
+
+    def _next_rows(self) -> NDArray[np.int64]:
+        """The examples of the batch that follows from (seed, epoch, index)."""
         if self.progress.index >= len(self._epoch_plan()):
             self.progress.epoch += 1
             self.progress.index = 0
         rows = self._epoch_plan()[self.progress.index]
         self.progress.index += 1
-        return self.objective.batch(self.examples, rows, self.progress.epoch)
+        return rows
 
     def _epoch_plan(self) -> list[NDArray[np.int64]]:
         epoch = self.progress.epoch
@@ -191,13 +204,14 @@ class Trainer:
     def _look_at_dev(self) -> None:
         """Score the average on dev, and keep it if it is the best so far."""
         progress = self.progress
-        scores = self.evaluate(self.average)
-        value = scores[self.metric]
+        scores = self.evaluate(self.average) if self.team.leads else {}
+        value = self.team.told(scores.get(self.metric, 0.0))
         sign = 1 if self.metric in RISING else -1
         better = progress.best is None or sign * value > sign * progress.best
         if better:
             progress.best, progress.best_step, progress.waited = value, progress.step, 0
-            self.save_best(self.average)
+            if self.team.leads:
+                self.save_best(self.average)
         else:
             progress.waited += 1
         row = {"step": progress.step} | {f"dev_{name}": score for name, score in scores.items()}
@@ -215,8 +229,9 @@ class Trainer:
         if self.average is not self.model:
             tensors |= {f"average.{name}": tensor for name, tensor in stored_tensors(self.average).items()}
         tensors |= optimizer_tensors(self.optimizers)
-        tensors["random"] = torch.random.get_rng_state()
-        save_checkpoint(self.folder / "last", self.progress.step, Checkpoint(tensors, asdict(self.progress)))
+        tensors["random"] = self.team.gathered(torch.random.get_rng_state())
+        if self.team.leads:
+            save_checkpoint(self.folder / "last", self.progress.step, Checkpoint(tensors, asdict(self.progress)))
 
     def resume(self) -> bool:
         """Go back to the newest checkpoint that is whole; False if there is none yet."""
@@ -225,11 +240,17 @@ class Trainer:
             self.report.say(complaint)
         if checkpoint is None:
             return False
+        random = checkpoint.tensors["random"].reshape(-1, len(torch.random.get_rng_state()))
+        if len(random) != self.team.size:
+            raise ClearheadError(
+                f"{self.folder}: was trained by {len(random)} processes and goes on as it was only with as many: "
+                f"torchrun --nproc-per-node {len(random)} -m clearhead train … --resume"
+            )
         _copy(stored_tensors(self.model), checkpoint.tensors, "model.")
         if self.average is not self.model:
             _copy(stored_tensors(self.average), checkpoint.tensors, "average.")
         restore_optimizers(self.optimizers, checkpoint.tensors)
-        torch.random.set_rng_state(checkpoint.tensors["random"])
+        torch.random.set_rng_state(random[self.team.rank].clone())  # torch reads a view from its start
         self.progress = Progress(**checkpoint.state)
         self.report.forget_after(self.progress.step)
         return True

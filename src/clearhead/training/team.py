@@ -1,0 +1,116 @@
+"""Several processes train one model together: each learns from its share of every batch, and gradients are summed.
+
+``torchrun --nproc-per-node 2 -m clearhead train …`` starts them. The first one leads: it prepares the data, looks at
+dev and writes; the others follow. Nothing but numbers goes between them.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clearhead.errors import ClearheadError
+
+_PATIENCE = timedelta(hours=12)
+"""How long members wait for the leader, which prepares the data and looks at dev alone."""
+
+
+@dataclass(frozen=True)
+class Team:
+    """The processes that train together, seen from one of them; alone there is nothing to send."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the one that prepares, looks at dev, speaks and writes."""
+        return self.rank == 0
+
+    def share(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool]:
+        """This process's rows of a batch, and whether they count.
+
+        If there are too few for all, those left over take one that does not, so that all parameters have a gradient.
+        """
+        mine = rows[self.rank :: self.size]
+        return (mine, True) if len(mine) else (rows[:1], False)
+
+    def sum_in_place(self, tensors: Sequence[Tensor]) -> None:
+        """Replace each tensor by its sum over all processes, in one message."""
+        if self.size == 1:
+            return
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        with _partners():
+            dist.all_reduce(flat)
+        parts = torch.split(flat, [tensor.numel() for tensor in tensors])
+        torch._foreach_copy_(list(tensors), [part.view_as(into) for part, into in zip(parts, tensors, strict=True)])
+
+    def sums(self, *values: float) -> list[float]:
+        """The sum of each value over all processes."""
+        if self.size == 1:
+            return list(values)
+        table = torch.tensor(values, dtype=torch.float64)
+        with _partners():
+            dist.all_reduce(table)
+        return table.tolist()
+
+    def highest(self, value: int) -> int:
+        """The highest value that any process has."""
+        if self.size == 1:
+            return value
+        held = torch.tensor(value)
+        with _partners():
+            dist.all_reduce(held, dist.ReduceOp.MAX)
+        return int(held)
+
+    def told(self, value: float) -> float:
+        """What the leader has; the value of the others does not matter."""
+        return self.sums(value if self.leads else 0.0)[0]
+
+    def gathered(self, tensor: Tensor) -> Tensor:
+        """The tensors of all processes, stacked by rank."""
+        if self.size == 1:
+            return tensor[None]
+        stacked = [torch.empty_like(tensor) for _ in range(self.size)]
+        with _partners():
+            dist.all_gather(stacked, tensor)
+        return torch.stack(stacked)
+
+
+ALONE = Team()
+
+
+@contextmanager
+def _partners() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise ClearheadError(
+            f"another process of this training has ended, and says why; --resume goes on ({error})"
+        ) from None
+
+
+@contextmanager
+def team_from_environment() -> Iterator[Team]:
+    """The team that torchrun has started this process for; a team of one without it."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield ALONE
+        return
+    dist.init_process_group("gloo", timeout=_PATIENCE)
+    try:
+        yield Team(dist.get_rank(), size)
+    finally:
+        dist.destroy_process_group()
+
+
+def threads_for_each(given: int | None) -> int:
+    """CPU threads of this process: those given, or all cores, shared with the processes beside it."""
+    return given or max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
