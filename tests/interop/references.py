@@ -106,6 +106,11 @@ def gpt2(**settings: Any) -> Any:
     return transformers.GPT2LMHeadModel(config)
 
 
+def bloom(**settings: Any) -> Any:
+    sizes = {"hidden_size": 48, "n_layer": 3, "n_head": 3, "vocab_size": 50}
+    return transformers.BloomForCausalLM(transformers.BloomConfig(**(sizes | settings)))
+
+
 VIT_SIZES: dict[str, Any] = {
     **{"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 3, "intermediate_size": 40},
     **{"image_size": (15, 25), "patch_size": 5, "num_channels": 2},

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from clearhead.blocks import Memory
 from clearhead.interop import load_huggingface
 from clearhead.models import LanguageModel, SavedModel, Seq2Seq, load_model, save_model
+from clearhead.positions import AlibiBias
 from tests.conftest import PARITY
 from tests.interop import references
 
@@ -232,12 +233,14 @@ def test_parity_of_images_rejects_a_wrong_order(tmp_path: Path) -> None:
 DECODERS = {
     "GPT-2, as published: tanh-GELU": lambda: references.gpt2(),
     "GPT-2, ReLU": lambda: references.gpt2(activation_function="relu", n_inner=56),
+    "Bloom, ALiBi for 3 heads": lambda: references.bloom(),
+    "Bloom, ALiBi for 8 heads": lambda: references.bloom(n_head=8),
 }
 
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_L0_11_pre_norm_decoders_agree(name: str, tmp_path: Path, record: Callable[[str, float], None]) -> None:
-    """L0.11 (pre-LN), L1.9; reference: transformers' GPT2LMHeadModel."""
+    """L0.11 (pre-LN), L1.9; references: transformers' GPT2LMHeadModel and BloomForCausalLM."""
     reference = references.randomise(DECODERS[name]())
     model = load_huggingface(references.save(reference, tmp_path)).model
     assert isinstance(model, LanguageModel)
@@ -246,7 +249,38 @@ def test_L0_11_pre_norm_decoders_agree(name: str, tmp_path: Path, record: Callab
         logits = model(SOURCE)
     torch.testing.assert_close(logits, theirs.logits, atol=1e-4, rtol=1e-5)
     difference = largest_difference(model.decoder, theirs.hidden_states, lambda: model(SOURCE))
-    record(f"{name} (d=48, h=3, 3 layers)", difference)
+    record(f"{name} (d=48, 3 layers)", difference)
+
+
+def test_parity_of_bloom_rejects_a_wrong_order(tmp_path: Path) -> None:
+    """The wrong variants: q, k, v cut as GPT-2's are, slopes in another order, no norm after the embedding."""
+    reference = references.randomise(references.bloom())
+    folder = references.save(reference, tmp_path)
+    with torch.no_grad():
+        theirs = reference(input_ids=SOURCE).logits
+
+    def thirds(model: Any) -> None:
+        for layer, other in zip(model.decoder.layers, reference.transformer.h, strict=True):
+            joined = other.self_attention.query_key_value.weight.data.chunk(3)
+            for name, part in zip(("query", "key", "value"), joined, strict=True):
+                getattr(layer.attention, name).weight.data = part
+
+    def slopes(model: Any) -> None:
+        (alibi,) = (module for module in model.modules() if isinstance(module, AlibiBias))
+        alibi.slopes = alibi.slopes.flip(0)
+
+    def no_embedding_norm(model: Any) -> None:
+        model.decoder.embedding.norm = None
+
+    def difference(change: Callable[[Any], None]) -> float:
+        model = load_huggingface(folder).model
+        change(model)
+        with torch.no_grad():
+            return float((model(SOURCE) - theirs).abs().max())
+
+    assert difference(lambda model: None) < 1e-4
+    for wrong in (thirds, slopes, no_embedding_norm):
+        assert difference(wrong) > 1e-2, wrong.__name__
 
 
 def greedy(model: Any, first: Tensor, state: Any, steps: int, present: Tensor | None = None) -> Tensor:
@@ -314,6 +348,18 @@ def test_greedy_continuations_of_gpt2_are_identical(tmp_path: Path, left_padding
     if left_padding:  # the wrong variant: numbering the columns instead of the tokens
         wrong = greedy(_Endless(model), prompt, model.start(), 20)
         assert not torch.equal(wrong, theirs)
+
+
+def test_greedy_continuations_of_bloom_are_identical(tmp_path: Path) -> None:
+    """Reference: transformers' generate; ALiBi with the cache, and with padding at the left."""
+    reference = references.randomise(references.bloom(n_head=6, pad_token_id=0))
+    saved = load_huggingface(references.save(reference, tmp_path))
+    prompt = torch.randint(3, 45, (16, 8))
+    prompt[::2, :3] = 0
+    with torch.no_grad():
+        theirs = reference.generate(input_ids=prompt, attention_mask=(prompt != 0).long(), **GENERATE)
+    model: Any = saved.model
+    assert torch.equal(greedy(_Endless(model), prompt, model.start(), 20, prompt != 0), theirs)
 
 
 class _Endless:

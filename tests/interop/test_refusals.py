@@ -17,8 +17,9 @@ from clearhead.interop import load_huggingface
 from clearhead.interop.huggingface import PLANS
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.weights import ForeignWeights
+from clearhead.models import count_parameters
 from clearhead.positions import sinusoids
-from clearhead.recipe import Seq2Seq, Stack, read_recipe, recipe_from
+from clearhead.recipe import Seq2Seq, Stack, module_of, read_recipe, recipe_from
 from tests.interop import references
 
 # config.json files as they were published, older keys included
@@ -65,6 +66,14 @@ GPT2: dict[str, Any] = {
 }
 
 
+BLOOM_560M: dict[str, Any] = {
+    **{"apply_residual_connection_post_layernorm": False, "architectures": ["BloomModel"], "attention_dropout": 0.0},
+    **{"attention_softmax_in_fp32": True, "bias_dropout_fusion": True, "bos_token_id": 1, "eos_token_id": 2},
+    **{"hidden_dropout": 0.0, "initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "masked_softmax_fusion": True},
+    **{"model_type": "bloom", "n_embed": 1024, "n_inner": None, "n_layer": 24, "num_attention_heads": 16},
+    **{"offset_alibi": 100, "pad_token_id": 3, "pretraining_tp": 1, "skip_bias_add": True, "skip_bias_add_qkv": False},
+    **{"slow_but_exact": False, "unk_token_id": 0, "vocab_size": 250880},
+}
 T5_SMALL: dict[str, Any] = {
     **{"architectures": ["T5ForConditionalGeneration"], "d_ff": 2048, "d_kv": 64, "d_model": 512},
     **{"decoder_start_token_id": 0, "dropout_rate": 0.1, "eos_token_id": 1, "initializer_factor": 1.0},
@@ -116,6 +125,17 @@ def test_published_configurations_are_understood_whole() -> None:
             assert getattr(mine.vocabulary, name) == getattr(theirs.vocabulary, name)
 
 
+def test_the_published_bloom_has_its_number_of_parameters() -> None:
+    """Old names of sizes and today's; reference: the 559,214,592 parameters of bloom-560m."""
+    names = {"hidden_size": BLOOM_560M["n_embed"], "n_head": BLOOM_560M["num_attention_heads"]}
+    today = {key: value for key, value in BLOOM_560M.items() if key not in ("n_embed", "num_attention_heads")}
+    old, new = plan(BLOOM_560M).model, plan(today | names).model
+    assert old == new
+    with torch.device("meta"):
+        model: Any = module_of(old).from_spec(old)
+    assert count_parameters(model) == 559_214_592
+
+
 def test_the_published_vit_is_the_preset() -> None:
     """Its configuration as published, old keys included; the head's rows say how many classes there are."""
     foreign = ForeignConfig(VIT_BASE | {"model_type": None}, Path("config.json"))
@@ -130,6 +150,7 @@ def test_the_published_vit_is_the_preset() -> None:
         (OPUS_MT, {"normalize_before": True}, "normalize_before = True is not supported (supported: False)"),
         (OPUS_MT, {"activation_function": "tanh"}, "activation_function = 'tanh' is not supported (supported: relu"),
         (OPUS_MT, {"static_position_embeddings": False}, "static_position_embeddings = False is not supported"),
+        (BLOOM_560M, {"slow_but_exact": True}, "slow_but_exact = True is not supported"),
         (BART_BASE, {"encoder_layerdrop": 0.1}, "encoder_layerdrop = 0.1 is not supported"),
         (BART_BASE, {"a_new_trick": 7}, "clearhead does not know the settings: a_new_trick = 7"),
         (BART_BASE, {"quantization_config": {"bits": 4}}, "does not know the settings: quantization_config"),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clearhead.errors import RecipeError, UnsupportedModel
-from clearhead.interop.huggingface import bart, bert, deberta, gpt2, t5, vit
+from clearhead.interop.huggingface import bart, bert, bloom, deberta, gpt2, t5, vit
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.folder import read_config, read_tokenizer, read_weights
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan, fill
@@ -23,6 +23,7 @@ PLANS: dict[str, Callable[[ForeignConfig, ForeignWeights], Plan]] = {
     "bert": bert.plan_bert,
     "roberta": bert.plan_roberta,
     "distilbert": bert.plan_distilbert,
+    "bloom": bloom.plan_bloom,
     "deberta": deberta.plan_deberta,
     "deberta-v2": deberta.plan_deberta_v2,
     "gpt2": gpt2.plan_gpt2,
