@@ -17,9 +17,9 @@ from tests.training.toy import SMALL, write_pairs
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "NO_COLOR": "1", "COLUMNS": "120"}
 
 
-def clearhead(*arguments: str) -> subprocess.CompletedProcess[str]:
+def clearhead(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "clearhead", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    return subprocess.run(command, input=given, capture_output=True, text=True, check=False, env=ENVIRONMENT)
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
@@ -104,6 +104,35 @@ def test_signals_save_first(tmp_path: Path, number: signal.Signals, code: int) -
     assert "has everything: --resume" in errors
     assert "Traceback" not in errors
     assert len(list((run / "last").glob("*.safetensors"))) == 1
+
+
+def test_a_pipe_teaches_what_the_file_teaches_and_is_kept(tmp_path: Path) -> None:
+    """The same weights; what is piped into a run that has begun changes nothing, and --resume needs no pipe."""
+    pairs = write_pairs(tmp_path / "pairs.tsv")
+    short = ["--max-steps", "6", *SMALL]
+    for name, source, given in (("file", str(pairs), ""), ("pipe", "-", pairs.read_text())):
+        result = clearhead("train", source, "-o", str(tmp_path / name), *short, given=given)
+        assert result.returncode == 0, result.stderr
+    assert_same_run(tmp_path / "file", tmp_path / "pipe")
+    kept = tmp_path / "pipe" / "data" / "stdin.tsv"
+    assert kept.read_text() == pairs.read_text()
+    again = clearhead("train", "-", "-o", str(tmp_path / "pipe"), "--resume", given="other\tdata\n")
+    assert "going on after step 6" in again.stderr
+    assert kept.read_text() == pairs.read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "message"),
+    [("", None, "standard input: is empty"), ('{"sorce": "a"}\n', "jsonl", "line 1"), ("a\tb\tc\n", "tsv", "line 1")],
+)
+def test_what_a_pipe_brings_is_known_by_its_first_line(
+    given: str, kept: str | None, message: str, tmp_path: Path
+) -> None:
+    result = clearhead("train", "-", "-o", str(tmp_path / "run"), given=given)
+    assert result.returncode == 3
+    assert message in result.stderr
+    assert (tmp_path / "run").exists() == (kept is not None)
+    assert kept is None or (tmp_path / "run" / "data" / f"stdin.{kept}").read_text() == given
 
 
 def test_check_says_what_is_wrong(tmp_path: Path) -> None:

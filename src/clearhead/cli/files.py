@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from clearhead.errors import Problem, RecipeError, did_you_mean
+from clearhead.errors import DataError, Problem, RecipeError, did_you_mean
 
 
 def data_settings(
@@ -36,6 +38,30 @@ def data_settings(
     if source is None:
         settings = [setting for word in words if word in TASKS for setting in TASKS[word].settings] + settings
     return source, [*settings, *(word for word in words if "=" in word)]
+
+
+def kept_input(folder: Path) -> Path:
+    """Standard input as a file in the run folder, so that a resumed run needs no pipe; its first line says what it is.
+
+    The input of a run that has begun is kept as it is, whatever comes through the pipe now.
+    """
+    earlier = list((folder / "data").glob("stdin.*"))
+    if earlier and (folder / "recipe.toml").is_file():
+        return earlier[0]
+    if sys.stdin.isatty():
+        raise RecipeError([Problem("command line", "-", "pipe the training data in: zcat pairs.tsv.gz | clearhead …")])
+    first = sys.stdin.buffer.readline()
+    if not first:
+        raise DataError("standard input: is empty")
+    suffix = "jsonl" if first.lstrip().startswith(b"{") else "tsv" if b"\t" in first else "txt"
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    unfinished = folder / "data" / ".stdin"
+    with unfinished.open("wb") as stream:
+        stream.write(first)
+        shutil.copyfileobj(sys.stdin.buffer, stream)
+    for old in earlier:
+        old.unlink()
+    return unfinished.rename(folder / "data" / f"stdin.{suffix}")
 
 
 def _is_text(file: Path) -> bool:

@@ -5,13 +5,15 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli.files import data_settings
+from clearhead.cli.files import data_settings, kept_input
 
 
 def train(
     what: Annotated[
         list[str] | None,
-        typer.Argument(help="A recipe, a preset, a file, or a task (g2p-en, digits); then section.key=value …"),
+        typer.Argument(
+            help="A recipe, a preset, a file (- for a pipe), or a task (g2p-en, digits); then section.key=value …"
+        ),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The run folder.")] = Path("runs/latest"),
     train: Annotated[Path | None, typer.Option(help="Training data (.tsv, .txt, .jsonl, also .gz).")] = None,
@@ -53,7 +55,10 @@ def train(
 
     clearhead train digits -o runs/digits --minutes 2
 
-    JSONL files have the fields source and target, or text, or label and text.
+    JSONL files have the fields source and target, or text, or label and text. What comes through a pipe is kept in the
+    run folder; its first line says whether it is JSONL, pairs or text:
+
+    zcat pairs.tsv.gz | clearhead train - -o runs/mine
 
     Several processes share every batch and end with one model, on one machine or on many:
 
@@ -61,8 +66,9 @@ def train(
     """
     from clearhead.recipe import read_recipe
 
+    words = [str(kept_input(output)) if word == "-" else word for word in what or []]
     source, settings = data_settings(
-        what or [],
+        words,
         {"train": train, "dev": dev, "test": test},
         {"train": (src, tgt), "dev": (dev_src, dev_tgt), "test": (test_src, test_tgt)},
     )

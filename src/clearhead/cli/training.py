@@ -107,6 +107,9 @@ def _trainer(run: Prepared, team: Team = ALONE) -> Trainer:
     def look(average: Model) -> dict[str, float]:
         return dev_scores(predictor_of(average, run.recipe, run.codecs), run.corpus.dev, metric=metric)
 
+    report: Report = Silence(run.folder)
+    if team.leads:
+        report = Report(run.folder, steps=spec.steps, tensorboard=spec.tensorboard)
     predictor = predictor_of(model, run.recipe, run.codecs)
     metric = judge_of(predictor).usual_metric(predictor) if spec.metric == "auto" else spec.metric
     return Trainer(
@@ -119,7 +122,7 @@ def _trainer(run: Prepared, team: Team = ALONE) -> Trainer:
         evaluate=look,
         metric=metric,
         save_best=save_best,
-        report=(Report if team.leads else Silence)(run.folder, steps=spec.steps),
+        report=report,
         team=team,
     )
 

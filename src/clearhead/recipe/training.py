@@ -109,6 +109,8 @@ class Training(Spec):
     perplexity for lm and encoder, accuracy for a classifier."""
     save_every: Steps | None = None
     """Steps between checkpoints; without it as often as dev is looked at."""
+    tensorboard: bool = False
+    """Also write the curves for TensorBoard, into the run folder; needs the package tensorboard."""
     threads: Steps | None = None
     """CPU threads; without it all cores, shared among the processes that torchrun starts."""
 

@@ -1,23 +1,27 @@
 """What a run says: live to a terminal, in plain lines elsewhere, and always to its folder.
 
 ``metrics.jsonl`` holds what follows from the recipe alone, so that a resumed run writes the very same file;
-``clock.jsonl`` holds how long it took; ``train.log`` what was said.
+``clock.jsonl`` holds how long it took; ``train.log`` what was said; ``tensorboard/`` the same curves, if asked for.
 """
 
 import json
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from clearhead.errors import ClearheadError
+
 
 class Report:
     """Writes a run's files and shows its progress."""
 
-    def __init__(self, folder: Path, *, steps: int = 0, quiet: bool = False) -> None:
+    def __init__(self, folder: Path, *, steps: int = 0, quiet: bool = False, tensorboard: bool = False) -> None:
         self.folder, self.steps, self.quiet = folder, steps, quiet
+        self._board = _Board(folder / "tensorboard") if tensorboard else None
         self._console = Console(stderr=True, highlight=False)
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -33,6 +37,8 @@ class Report:
 
     def start(self, step: int) -> None:
         """Show a bar, if there is somebody to see it."""
+        if self._board is not None:
+            self._board.open(step)
         if self._console.is_terminal and not self.quiet:
             columns = (
                 TextColumn("{task.description}"),
@@ -46,6 +52,8 @@ class Report:
 
     def stop(self) -> None:
         """Take the bar away."""
+        if self._board is not None:
+            self._board.close()
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -59,6 +67,8 @@ class Report:
         self._append(
             "clock.jsonl", {"step": row["step"], "seconds": round(seconds, 2), "tokens_per_second": round(speed)}
         )
+        if self._board is not None:
+            self._board.add("train", {**row, "tokens_per_second": speed})
         facts = f"loss {row['loss']:.3f}  {speed:,.0f} tokens/s  rate {row['rate']:.1e}"
         step = int(row["step"])
         if self._bar is not None and self._task is not None:
@@ -72,6 +82,8 @@ class Report:
     def dev(self, row: Mapping[str, float], *, best: bool, seconds: float) -> None:
         """The model was scored on dev."""
         self._append("metrics.jsonl", row)
+        if self._board is not None:
+            self._board.add("dev", row)
         scores = "  ".join(f"{name.removeprefix('dev_')} {value:.2f}" for name, value in row.items() if name != "step")
         self._dev = f"dev: {scores}"
         self.say(f"step {int(row['step']):,}  {seconds / 60:.1f} min  dev: {scores}{'  (best so far)' if best else ''}")
@@ -87,6 +99,36 @@ class Report:
     def _append(self, name: str, row: Mapping[str, float]) -> None:
         with (self.folder / name).open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(dict(row)) + "\n")
+
+
+class _Board:
+    """Curves for TensorBoard; those of steps that are done again are hidden."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise ClearheadError(
+                "training.tensorboard needs the package tensorboard: pip install tensorboard"
+            ) from None
+        self._new = partial(SummaryWriter, str(folder))
+        self._writer: SummaryWriter | None = None
+
+    def open(self, step: int) -> None:
+        """Begin, or go on after this step."""
+        self._writer = self._new(purge_step=step + 1 if step else None)
+
+    def close(self) -> None:
+        """Write everything out."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def add(self, group: str, row: Mapping[str, float]) -> None:
+        """One point of each curve."""
+        if self._writer is not None:
+            for name, value in row.items():
+                if name != "step":
+                    self._writer.add_scalar(f"{group}/{name.removeprefix('dev_')}", value, int(row["step"]))
 
 
 class Silence(Report):
