@@ -1,7 +1,7 @@
 """Small recipes of every registered mechanism and option: the proofs run over all of them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -37,8 +37,6 @@ class Case:
     reads: Reads = "text"
     exports: bool = True
     """torch.export can trace it with open lengths."""
-    shortest: int = 2
-    """The shortest sequence that the formula speaks of."""
 
     def recipe(self, *more: str) -> Recipe:
         """The recipe, with changes."""
@@ -62,9 +60,8 @@ class Case:
 
     def places(self, count: int = 3) -> list[dict[str, int]]:
         """Lengths to try; from two lines on, as a batch of one lets torch look at a tensor where it would copy it."""
-        low = self.shortest
         return [
-            {"B": 2 + (3 * step) % 4, "n": low + (5 * step + 3) % 11, "m": low + (7 * step + 1) % 9}
+            {"B": 2 + (3 * step) % 4, "n": 2 + (5 * step + 3) % 11, "m": 2 + (7 * step + 1) % 9}
             for step in range(count)
         ]
 
@@ -207,8 +204,3 @@ def worth(formula: Expr, place: dict[str, int]) -> Expr:
 def rejects(formula: Expr, places: list[dict[str, int]], measured: list[int]) -> bool:
     """Whether no wrong variant of a formula gives what was measured."""
     return all([worth(wrong, place) for place in places] != measured for wrong in wrong_variants(formula))
-
-
-def long(case: Case) -> Case:
-    """The same for sequences that are long enough for what is never held."""
-    return replace(case, shortest=193)

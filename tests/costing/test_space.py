@@ -11,10 +11,9 @@ from clearhead.costing import cost
 from clearhead.costing.tracing import attention_path, saved_bytes, written_out
 from clearhead.recipe import read_recipe
 from clearhead.training.optimizer import make_optimizers
-from tests.costing.mechanisms import CASES, Case, long, make, named, rejects, worth, wrong_variants
+from tests.costing.mechanisms import CASES, Case, make, named, rejects, worth, wrong_variants
 
-DISENTANGLED = [long(case) for case in CASES if "isentangled" in case.name and case.reads == "text"]
-FUSED = [case for case in CASES if "isentangled" not in case.name] + DISENTANGLED
+FUSED = [case for case in CASES if "isentangled" not in case.name or case.reads == "text"]
 
 
 def check(case: Case, path: str) -> None:
@@ -39,7 +38,7 @@ def test_saved_activations_are_exact_to_the_byte(case: Case) -> None:
 
 @pytest.mark.parametrize("case", FUSED, ids=lambda case: case.name)
 def test_saved_activations_are_exact_to_the_byte_where_attention_is_fused(case: Case) -> None:
-    """Attention that never holds them: torch's kernel, and blocks of disentangled attention (from 193 keys on)."""
+    """Attention that never holds them: torch's kernel, and blocks of disentangled attention."""
     check(case, "fused")
 
 

@@ -100,7 +100,7 @@ disentangled.prepare = prepare  # type: ignore[attr-defined]
 
 
 def _blockwise(spec: Disentangled, query: Sketch, keys: Sketch, values: Sketch, *, width: Expr, look: Look) -> Sketch:
-    """What is kept where the scores are never held, for more than 192 keys: inputs, tables, result, a number a row."""
+    """What is kept where the scores are never held: inputs, tables, result, a number a row."""
     ledger = query.ledger
     *batch, n, size = query.shape
     m = keys.shape[-2]
