@@ -1,11 +1,11 @@
 """Attention whose scores also depend on distances, a block of queries at a time: the n×m scores are never held.
 
-    score(i, j) = [q_i·k_j] + q_i·a_{i−j} + k_j·c_{i−j},   each term if its table is given
+    score(i, j) = [q_i·k_j] + q_i·a_{i−j} + k_j·c_{i−j} + b_{i−j},   each term if its table is given
 
 For a block of queries, q·aᵀ has a column for each distance, so that the term of key j stands in column i − j. Moving
 along a row of scores is moving along the columns, and going down a row shifts them by one: both are strides. So the
 term is a *view* of the product, and adding it to the scores gathers nothing. The same holds of k·cᵀ, read along its
-other side. Distances beyond a limit share a vector, hence a column.
+other side. Distances beyond a limit share a vector, hence a column. b is to every query what q·aᵀ is to one.
 
 The backward pass computes the scores again from what it keeps: the inputs, the outputs, and one number for each query.
 
@@ -107,8 +107,9 @@ def attend_by_distance(
     keys: Float[Tensor, "b h m d"],
     values: Float[Tensor, "b h m e"],
     *,
-    key_table: Float[Tensor, "h w d"] | None,
-    query_table: Float[Tensor, "h w d"] | None,
+    key_table: Float[Tensor, "h w d"] | None = None,
+    query_table: Float[Tensor, "h w d"] | None = None,
+    bias: Float[Tensor, "h w"] | None = None,
     distances: Distances,
     content: bool = True,
     scale: float = 1.0,
@@ -119,11 +120,14 @@ def attend_by_distance(
     """softmax(score/scale)V, with query i at position ``offset`` + i and key j at j; 0 where nothing may be seen.
 
     Row r of the tables belongs to the distance ``distances.low`` + r: ``key_table`` holds a, which meets the queries,
-    ``query_table`` holds c, which meets the keys; ``content`` says whether q·k counts.
+    ``query_table`` holds c, which meets the keys, ``bias`` holds b; ``content`` says whether q·k counts.
     """
     reversed_table = None if key_table is None else key_table.flip(1)
+    reversed_bias = None if bias is None else bias.flip(1)
     settings = _Settings(distances, content, 1.0 / scale, offset, causal, present)
-    result: Tensor = _ByDistance.apply(query, keys, values, reversed_table, query_table, settings)  # type: ignore[no-untyped-call]
+    result: Tensor = _ByDistance.apply(  # type: ignore[no-untyped-call]
+        query, keys, values, reversed_table, query_table, reversed_bias, settings
+    )
     return result
 
 
@@ -176,6 +180,15 @@ def _scores(
     return scores
 
 
+def _by_query(
+    rows: Float[Tensor, "b i d"], table: Float[Tensor, "w d"] | None, bias: Float[Tensor, "w"] | None
+) -> Float[Tensor, "b i w"] | None:
+    """What each query of a block adds to its scores at every distance."""
+    if bias is None:
+        return None if table is None else rows @ table.T
+    return bias.repeat(*rows.shape[:2], 1) if table is None else rows @ table.T + bias
+
+
 class _ByDistance(torch.autograd.Function):
     @staticmethod
     def forward(  # noqa: PLR0917 (autograd's own signature)
@@ -185,6 +198,7 @@ class _ByDistance(torch.autograd.Function):
         values: Tensor,
         reversed_table: Tensor | None,
         query_table: Tensor | None,
+        reversed_bias: Tensor | None,
         settings: _Settings,
     ) -> Tensor:
         batch, heads, n, _ = query.shape
@@ -195,37 +209,40 @@ class _ByDistance(torch.autograd.Function):
         for head in range(heads):
             head_query, head_keys, head_values = query[:, head], keys[:, head], values[:, head]
             by_key = None if query_table is None else head_keys @ query_table[head].T  # (b, m, w)
+            table, bias = _of_head(reversed_table, head), _of_head(reversed_bias, head)
             for block in blocks:
                 rows = head_query[:, block.first : block.last]
-                by_query = None if reversed_table is None else rows @ reversed_table[head].T  # (b, i, w)
+                by_query = _by_query(rows, table, bias)
                 weights = _scores(block, rows, head_keys, (by_query, by_key), settings)
                 highest = weights.amax(-1, keepdim=True).clamp_(min=least)
                 weights.sub_(highest).exp_()
                 sums = weights.sum(-1, keepdim=True).clamp_(min=tiny)
                 out[:, head, block.first : block.last] = (weights @ head_values[:, : block.keys]).div_(sums)
                 log_sums[:, head, block.first : block.last] = sums.log_().add_(highest)
-        ctx.save_for_backward(query, keys, values, reversed_table, query_table, out, log_sums)
+        ctx.save_for_backward(query, keys, values, reversed_table, query_table, reversed_bias, out, log_sums)
         ctx.settings = settings
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        query, keys, values, reversed_table, query_table, out, log_sums = ctx.saved_tensors
+        query, keys, values, reversed_table, query_table, reversed_bias, out, log_sums = ctx.saved_tensors
         settings: _Settings = ctx.settings
         inner = (grad * out).sum(-1, keepdim=True)  # (b, h, n, 1)
         d_query, d_keys, d_values = torch.zeros_like(query), torch.zeros_like(keys), torch.zeros_like(values)
         d_reversed = None if reversed_table is None else torch.zeros_like(reversed_table)
         d_table = None if query_table is None else torch.zeros_like(query_table)
+        d_bias = None if reversed_bias is None else torch.zeros_like(reversed_bias)
         blocks = settings.blocks(query.shape[2], keys.shape[2])
         for head in range(query.shape[1]):
             head_query, head_keys, head_values = query[:, head], keys[:, head], values[:, head]
             by_key = None if query_table is None else head_keys @ query_table[head].T  # (b, m, w)
             d_by_key = None if by_key is None else torch.zeros_like(by_key)
+            table, bias = _of_head(reversed_table, head), _of_head(reversed_bias, head)
             for block in blocks:
                 here, seen = slice(block.first, block.last), slice(0, block.keys)
                 rows, d_out = head_query[:, here], grad[:, head, here]
-                by_query = None if reversed_table is None else rows @ reversed_table[head].T  # (b, i, w)
+                by_query = _by_query(rows, table, bias)
                 weights = _scores(block, rows, head_keys, (by_query, by_key), settings)
                 weights.sub_(log_sums[:, head, here]).exp_()
                 d_values[:, head, seen] += weights.mT @ d_out
@@ -236,14 +253,17 @@ class _ByDistance(torch.autograd.Function):
                     d_rows += d_scores @ head_keys[:, seen]
                     d_keys[:, head, seen] += d_scores.mT @ rows
                 left, right = block.left, block.right
-                if by_query is not None and reversed_table is not None and d_reversed is not None:
+                if by_query is not None:
                     d_by_query = by_query.zero_()
                     far, near = block.columns_of_queries()
                     block.of_queries(d_by_query).copy_(d_scores[..., left:right])
                     d_by_query[..., far] += d_scores[..., :left].sum(-1)
                     d_by_query[..., near] += d_scores[..., right:].sum(-1)
-                    d_rows += d_by_query @ reversed_table[head]
-                    d_reversed[head] += d_by_query.flatten(0, 1).T @ rows.flatten(0, 1)
+                    if table is not None and d_reversed is not None:
+                        d_rows += d_by_query @ table
+                        d_reversed[head] += d_by_query.flatten(0, 1).T @ rows.flatten(0, 1)
+                    if d_bias is not None:
+                        d_bias[head] += d_by_query.sum((0, 1))
                 if d_by_key is not None:
                     far, near = block.columns_of_keys()
                     block.of_keys(d_by_key).add_(d_scores[..., left:right])
@@ -253,4 +273,8 @@ class _ByDistance(torch.autograd.Function):
             if d_by_key is not None and d_table is not None and query_table is not None:
                 d_keys[:, head] += d_by_key @ query_table[head]
                 d_table[head] = d_by_key.flatten(0, 1).T @ head_keys.flatten(0, 1)
-        return d_query, d_keys, d_values, d_reversed, d_table, None
+        return d_query, d_keys, d_values, d_reversed, d_table, d_bias, None
+
+
+def _of_head(table: Tensor | None, head: int) -> Tensor | None:
+    return None if table is None else table[head]

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from clearhead.attention.attend import fused, fused_by_distance, weigh
+from clearhead.attention.blockwise import attend_by_distance
 from clearhead.attention.cache import KeyValues
 from clearhead.attention.choice import Choice
 from clearhead.attention.score import Scale, ScoreName, divisor, make_score
@@ -19,6 +20,8 @@ from clearhead.recipe import MultiHead
 
 FEW_KEYS = 32
 """Up to so many, training forms the weights, which is then the faster way forward and back on a CPU."""
+MANY_KEYS = 512
+"""Beyond so many, a bias that is learnt is added a block of queries at a time, which is then the faster way."""
 
 
 class Weights(nn.Module):
@@ -147,6 +150,20 @@ class MultiHeadAttention(nn.Module):
         if shared and self._fusable(m) and (by_distance := sight.bias_of_distance) is not None:
             dropout = self.drop.p if self.training else 0.0
             return fused_by_distance(query, keys, values, by_distance, scale=self.scale, dropout=dropout)
+        if self._learns_in_blocks(n, m) and (learnt := sight.learnt_bias) is not None:
+            table, distances, offset = learnt
+            root = divisor(self.scale, query.shape[-1])
+            return attend_by_distance(
+                query,
+                keys,
+                values,
+                bias=table * root,
+                distances=distances,
+                scale=root,
+                offset=offset,
+                causal=sight.causal,
+                present=sight.present,
+            )
         bias = sight.bias
         if (term := sight.key_term(query)) is not None:
             term = term / divisor(self.scale, query.shape[-1])
@@ -183,6 +200,12 @@ class MultiHeadAttention(nn.Module):
             return False
         # over a few keys the weights are smaller than the queries, and the kernel's backward pass is the slower one
         return self.path == "fused" or keys > FEW_KEYS or not torch.is_grad_enabled()
+
+    def _learns_in_blocks(self, queries: int, keys: int) -> bool:
+        """Whether a learnt bias is added a block of queries at a time: the kernel would not give its gradient."""
+        if queries == 1 or not torch.is_grad_enabled() or not self._fusable(keys) or (self.training and self.drop.p):
+            return False
+        return self.path == "fused" or keys > MANY_KEYS
 
     def _split(self, joined: Float[Tensor, "b n hd"]) -> Float[Tensor, "b h n d2"]:
         batch, length, _ = joined.shape

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from clearhead.attention.blockwise import Distances
 from clearhead.positions import DistanceBias, RelativePosition, neighbouring_distances
 
 
@@ -61,6 +62,21 @@ class Sight:
         distances = neighbouring_distances(self.queries, self.keys)
         bias = self.scheme.of_distance(distances)
         return bias.masked_fill(distances > 0, -torch.inf) if self.causal else bias
+
+    @cached_property
+    def learnt_bias(self) -> "tuple[Float[Tensor, 'h w'], Distances, int] | None":
+        """The same for blocks of queries, if it is learnt: by distance i − j, and where the first query stands."""
+        scheme = self.scheme
+        if not isinstance(scheme, DistanceBias) or scheme.reach is None or self.queries is None or self.keys is None:
+            return None
+        if self.queries.dim() > 1:
+            return None
+        offset = int(self.queries[0] - self.keys[0])
+        distances = Distances(
+            max(-scheme.reach, offset - len(self.keys) + 1), min(scheme.reach, offset + len(self.queries) - 1)
+        )
+        every = distances.all(self.keys.device).clamp(distances.lowest, distances.highest)
+        return scheme.of_distance(-every), distances, offset
 
     @cached_property
     def tiles(self) -> "dict[tuple[int, int], Sight]":

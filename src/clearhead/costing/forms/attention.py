@@ -128,6 +128,9 @@ def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHead, look
     masked = look.causal and look.so_far is None
     fusable = spec.score != "additive" and spec.choice == "soft" and not scheme.weighs_positions
     if query.ledger.path == "fused" and fusable:
+        if scheme.by_blocks is not None:
+            query.ledger.save(Storage(scheme.by_blocks.numel * FLOAT))
+            return without_weights(query, keys, values, visible=visible)
         return _fused(query, keys, values, bias=bias, masked=masked, visible=visible)
     if spec.score == "additive":
         scores = _additive(query, keys)
@@ -173,21 +176,29 @@ def _fused(
     masked: bool,
     visible: Expr,
 ) -> Sketch:
-    """torch's kernel keeps queries, keys, values, the result and one number a row (L1.11).
+    """torch's kernel, whose result is laid out as the queries are.
 
     It wants values as wide as queries and a bias without gradient; else torch itself takes the explicit way.
     """
-    ledger = query.ledger
-    *batch, n, _ = query.shape
     if bias is not None and masked:
-        bias = bias.masked(Storage(product(n, keys.shape[-2], MASK)))
+        bias = bias.masked(Storage(product(query.shape[-2], keys.shape[-2], MASK)))
     if (bias is not None and bias.grad) or query.shape[-1] != values.shape[-1]:
         weights = query.matmul(keys.transpose(), visible=visible).softmax()
         return weights.matmul(values, visible=visible)
-    for part in (query, keys, values, *(() if bias is None else (bias,))):
+    if bias is not None:
+        query.ledger.save(bias.storage)
+    result = without_weights(query, keys, values, visible=visible)
+    return result.view(*result.shape, packed=query.packed)
+
+
+def without_weights(query: Sketch, keys: Sketch, values: Sketch, *, visible: Expr) -> Sketch:
+    """softmax(QKᵀ/scale)V, of which queries, keys, values, the result and one number a row are kept (L1.11)."""
+    ledger = query.ledger
+    *batch, n, _ = query.shape
+    for part in (query, keys, values):
         ledger.save(part.storage)
     ledger.save(Storage(product(*batch, n, FLOAT)))
     scores = query.matmul(keys.transpose(), visible=visible, keeps=False)
     result = scores.scale().softmax(keeps=False).matmul(values, visible=visible, keeps=False)
     ledger.save(result.storage)
-    return result.view(*result.shape, packed=query.packed)
+    return result

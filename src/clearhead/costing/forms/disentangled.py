@@ -4,14 +4,12 @@ from dataclasses import replace
 
 from sympy import Expr, Integer
 
-from clearhead.costing.forms.attention import Look, choose, keep
+from clearhead.costing.forms.attention import Look, choose, keep, without_weights
 from clearhead.costing.forms.letters import later, least
 from clearhead.costing.forms.norm import token_norm
+from clearhead.costing.forms.position import distances_within
 from clearhead.costing.forms.sketch import FLOAT, INDEX, Ledger, Sketch, Storage, Time, product
 from clearhead.recipe import Disentangled
-
-BLOCK = 128
-"""Queries that are worked on together where the n×m scores are never held."""
 
 
 def _rows(spec: Disentangled, ledger: Ledger, part: str, length: Expr | None) -> Expr:
@@ -105,21 +103,14 @@ def _blockwise(spec: Disentangled, query: Sketch, keys: Sketch, values: Sketch, 
     *batch, n, size = query.shape
     m = keys.shape[-2]
     span = ledger.letters("k", spec.span, look.part)
-    distances = least(span, m - 1) + least(span, n - 1) + 2 * BLOCK + 1
+    distances = distances_within(span, n, m)
     rows = _rows(spec, ledger, look.part, later(n, m))
     places = _projected(spec, ledger, width, rows)
     index = ledger.constant(distances, size=INDEX).storage
     for _ in places:
         ledger.save(index if spec.p2c_index == "released" else ledger.constant(distances, size=INDEX).storage)
         ledger.save(Storage(product(batch[-1], distances, size, FLOAT)))
-    for part in (query, keys, values):
-        ledger.save(part.storage)
-    ledger.save(Storage(product(*batch, n, FLOAT)))
-    visible = look.visible(n, m)
-    scores = query.matmul(keys.transpose(), visible=visible, keeps=False)
-    result = scores.scale().softmax(keeps=False).matmul(values, visible=visible, keeps=False)
-    ledger.save(result.storage)
-    return result
+    return without_weights(query, keys, values, visible=look.visible(n, m))
 
 
 def _shared_part(spec: Disentangled, ledger: Ledger, width: Expr, part: str) -> None:

@@ -4,9 +4,17 @@ from dataclasses import dataclass
 
 from sympy import Expr
 
-from clearhead.costing.forms.letters import lg
+from clearhead.costing.forms.letters import least, lg
 from clearhead.costing.forms.sketch import INDEX, Ledger, Sketch, Storage
 from clearhead.recipe import Alibi, Learned, NoPosition, Rotary, Shaw, Sinusoidal, T5Buckets
+
+BLOCK = 128
+"""Queries of a block, where the scores of all pairs are never held."""
+
+
+def distances_within(reach: Expr, queries: Expr, keys: Expr) -> Expr:
+    """Distances that have a column of their own, a block beyond the farthest ones included."""
+    return least(reach, keys - 1) + least(reach, queries - 1) + 2 * BLOCK + 1
 
 
 class Scheme:
@@ -17,6 +25,8 @@ class Scheme:
         del tile
         return self
 
+    by_blocks: Sketch | None = None
+    """A bias that is learnt, by distance: where no weights are held, it is added a block of queries at a time."""
     weighs_positions = False
     """Whether ``value_term`` does something, for which the weights must be formed."""
 
@@ -74,6 +84,7 @@ class Bias(Scheme):
     """A bias that is the same for every line, and for all layers of a stack."""
 
     term: Sketch
+    by_blocks: Sketch | None = None
 
     def bias(self) -> Sketch:
         """The term."""
@@ -83,8 +94,12 @@ class Bias(Scheme):
 def t5(spec: T5Buckets, ledger: Ledger, where: Acting) -> Scheme:
     """One table of buckets × heads for a stack, looked up for n + m − 1 distances, whose buckets are kept."""
     ledger.parameter(ledger.letters("b", spec.buckets, where.part), where.heads, kind="table")
-    ledger.save(ledger.constant(where.queries + where.keys - 1, size=INDEX).storage)
-    return Bias(ledger.input(where.heads, where.queries, where.keys))
+    reach = ledger.letters("k", spec.max_distance, where.part)
+    within = distances_within(reach, where.queries, where.keys)
+    by_blocks = ledger.path == "fused"
+    ledger.save(ledger.constant(within if by_blocks else where.queries + where.keys - 1, size=INDEX).storage)
+    term = ledger.input(where.heads, where.queries, where.keys)
+    return Bias(term, ledger.input(where.heads, within) if by_blocks else None)
 
 
 def alibi(spec: Alibi, ledger: Ledger, where: Acting) -> Scheme:
