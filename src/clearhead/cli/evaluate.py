@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from clearhead.cli.words import files_and_settings
+from clearhead.cli.words import files_and_settings, parallel_files
 
 
 def evaluate(
@@ -40,8 +40,9 @@ def evaluate(
     from clearhead.errors import DataError
 
     files, settings = files_and_settings(words)
-    given = len(files) + (src is not None and tgt is not None) + (split is not None and model.is_dir())
-    if given != 1:
+    parallel = parallel_files(src, tgt)
+    if split is not None and not model.is_dir():
+        raise DataError(f"--split {split}: {model} is no run folder")
+    if len(files) + bool(parallel) + (split is not None) != 1:
         raise DataError("name what to score on: a file, --src and --tgt, or, for a run folder, --split dev or test")
-    where = [str(src), str(tgt)] if src is not None and tgt is not None else None
-    score_model(model, str(files[0]) if files else where, split, settings, as_json=as_json)
+    score_model(model, str(files[0]) if files else parallel or None, split, settings, as_json=as_json)

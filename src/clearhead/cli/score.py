@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from clearhead.cli.words import files_and_settings
+from clearhead.cli.words import files_and_settings, parallel_files
 
 
 def score(
@@ -28,6 +28,7 @@ def score(
     from clearhead.errors import DataError
 
     files, settings = files_and_settings(words)
-    if len(files) != int(src is None or tgt is None):
+    parallel = parallel_files(src, tgt)
+    if len(files) + bool(parallel) != 1:
         raise DataError("name what to score: a file, or --src and --tgt")
-    score_examples(model, str(files[0]) if files else [str(src), str(tgt)], settings, as_json=as_json)
+    score_examples(model, str(files[0]) if files else parallel, settings, as_json=as_json)
