@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from clearhead.cli.training import _trainer
 from clearhead.errors import ClearheadError
 from clearhead.recipe import read_recipe
-from clearhead.training import ALONE, Team, Trainer, prepare, reopen
+from clearhead.training import ALONE, Team, Trainer, prepare, reopen, team_from_environment
 from tests.training.test_trainer import assert_same_run, state_of
 from tests.training.toy import SMALL, write_pairs
 
@@ -108,6 +108,14 @@ def test_a_team_resumes_exactly(runs: Path) -> None:
 def test_a_run_goes_on_only_with_as_many_processes(runs: Path) -> None:
     with pytest.raises(ClearheadError, match=r"trained by 2 processes.*torchrun --nproc-per-node 2"):
         trainer_of(runs / "whole").resume()
+
+
+def test_a_team_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for name in ("MASTER_ADDR", "MASTER_PORT", "RANK"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ClearheadError, match="WORLD_SIZE is 2.*torchrun"), team_from_environment():
+        pass
 
 
 def test_every_row_counts_once() -> None:

@@ -60,7 +60,7 @@ def train(
 
     zcat pairs.tsv.gz | clearhead train - -o runs/mine
 
-    Several processes share every batch and end with one model, on one machine or on many:
+    Several processes share every batch and end with one model, on one machine or on several with one run folder:
 
     torchrun --nproc-per-node 2 -m clearhead train pairs.tsv -o runs/mine
     """

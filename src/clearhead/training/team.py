@@ -104,7 +104,12 @@ def team_from_environment() -> Iterator[Team]:
     if size == 1:
         yield ALONE
         return
-    dist.init_process_group("gloo", timeout=_PATIENCE)
+    try:
+        dist.init_process_group("gloo", timeout=_PATIENCE)
+    except (RuntimeError, ValueError) as error:
+        raise ClearheadError(
+            f"WORLD_SIZE is {size}, but there is no such team: start with torchrun, or unset it ({error})"
+        ) from None
     try:
         yield Team(dist.get_rank(), size)
     finally:
