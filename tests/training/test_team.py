@@ -114,7 +114,7 @@ def test_a_team_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("WORLD_SIZE", "2")
     for name in ("MASTER_ADDR", "MASTER_PORT", "RANK"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ClearheadError, match="WORLD_SIZE is 2.*torchrun"), team_from_environment():
+    with pytest.raises(ClearheadError, match=r"WORLD_SIZE is 2.*torchrun"), team_from_environment():
         pass
 
 
