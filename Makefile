@@ -39,7 +39,7 @@ layers: setup
 pytest: setup
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
-prove: setup  ## the long proofs, about 30 minutes; writes docs/evidence/proofs.md
+prove: setup  ## the long proofs, about an hour; writes docs/evidence/proofs.md
 	$(BIN)/python -m tools.prove
 
 bench: setup  ## speed of training and decoding beside other libraries; their docstrings say which to install
