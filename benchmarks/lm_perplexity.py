@@ -18,7 +18,6 @@ from benchmarks.kneser_ney import KneserNey
 from clearhead.data import PAIRS, Pair, read_corpus
 from clearhead.recipe import read_recipe
 
-
 SETTINGS = [
     *("model.decoder.width=256", "model.decoder.layers=2", "model.decoder.position.kind=rope"),
     *("model.decoder.dropout.residual=0.05", "model.decoder.dropout.embedding=0"),
