@@ -20,7 +20,7 @@ from clearhead.recipe import MultiHead
 
 FEW_KEYS = 32
 """Up to so many, training forms the weights, which is then the faster way forward and back on a CPU."""
-MANY_KEYS = 512
+MANY_KEYS = 1024
 """Beyond so many, a bias that is learnt is added a block of queries at a time, which is then the faster way."""
 
 
