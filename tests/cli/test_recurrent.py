@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_train import clearhead
+from tests.cli.typed import typed
 from tests.training.toy import write_pairs
 
 SMALL = ["model.family=recurrent", "model.width=24", "training.threads=1", "decoding.min_length=1"]
@@ -22,24 +23,24 @@ def test_train_and_run(tmp_path: Path, attention: str) -> None:
     answers = clearhead("run", run, str(lines), "--beam-size", "3")
     assert answers.returncode == 0, answers.stderr
     assert [bool(answer) for answer in answers.stdout.splitlines()] == [True, False, True]
-    shown = clearhead("show", f"{run}/best.safetensors").stdout
+    shown = typed("show", f"{run}/best.safetensors").stdout
     assert f"{attention.capitalize()}Alignment" in shown
     assert "recurrent" in shown
 
 
 def test_show_needs_no_preset() -> None:
     """Changes alone change the defaults; layers that are not alike are shown one by one."""
-    shown = clearhead("show", "model.family=recurrent", "model.width=16", "model.layers=3")
+    shown = typed("show", "model.family=recurrent", "model.width=16", "model.layers=3")
     assert shown.returncode == 0, shown.stderr
     assert "layer 1:" in shown.stdout
     assert "layers 2–3, each:" in shown.stdout
-    mixed = clearhead("show", "model.decoder.kind=recurrent", "model.width=16")
+    mixed = typed("show", "model.decoder.kind=recurrent", "model.width=16")
     assert mixed.returncode == 0, mixed.stderr
     assert "MultiHeadAttention" in mixed.stdout
     assert "LuongAlignment" in mixed.stdout
 
 
 def test_what_no_part_takes_is_refused() -> None:
-    refused = clearhead("show", "model.family=recurrent", "model.heads=4")
+    refused = typed("show", "model.family=recurrent", "model.heads=4")
     assert refused.returncode == 2
     assert "model.heads: no part of this model takes it (encoder: recurrent, decoder: recurrent)" in refused.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.typed import typed
 from tests.training.test_trainer import assert_same_run
 from tests.training.toy import SMALL, write_pairs
 
@@ -137,12 +138,12 @@ def test_what_a_pipe_brings_is_known_by_its_first_line(
 
 def test_check_says_what_is_wrong(tmp_path: Path) -> None:
     pairs = write_pairs(tmp_path / "pairs.tsv")
-    good = clearhead("check", str(pairs))
+    good = typed("check", str(pairs))
     assert good.returncode == 0, good.stderr
     assert "characters" in good.stdout
     assert "nothing is wrong" in good.stdout
     pairs.write_text(pairs.read_text() + "no tab here\n")
-    bad = clearhead("check", str(pairs), "--json")
+    bad = typed("check", str(pairs), "--json")
     assert bad.returncode == 3
     report = json.loads(bad.stdout)
     assert not report["healthy"]
@@ -170,16 +171,15 @@ def test_check_says_what_is_wrong(tmp_path: Path) -> None:
     ],
 )
 def test_what_goes_wrong_is_one_message(arguments: list[str], code: int, message: str, tmp_path: Path) -> None:
-    result = clearhead(*arguments, *(["-o", str(tmp_path / "run")] if arguments[0] == "train" else []))
+    result = typed(*arguments, *(["-o", str(tmp_path / "run")] if arguments[0] == "train" else []))
     assert result.returncode == code, result.stderr
     assert message in result.stderr
-    assert "Traceback" not in result.stderr
 
 
 def test_a_broken_file_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
     pairs.write_bytes(b"a\tb\n\xff\tc\n")
-    result = clearhead("train", str(pairs), "-o", str(tmp_path / "run"))
+    result = typed("train", str(pairs), "-o", str(tmp_path / "run"))
     assert result.returncode == 3
     assert "line 2: is not UTF-8" in result.stderr
     assert not (tmp_path / "run").exists()

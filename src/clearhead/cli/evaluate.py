@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from clearhead.cli.words import files_and_settings, parallel_files
+from clearhead.errors import DataError
 
 
 def evaluate(
@@ -36,13 +37,13 @@ def evaluate(
 
     clearhead eval runs/demo pairs.tsv decoding.beam_size=1
     """
-    from clearhead.cli.scoring import score_model
-    from clearhead.errors import DataError
-
     files, settings = files_and_settings(words)
     parallel = parallel_files(src, tgt)
     if split is not None and not model.is_dir():
         raise DataError(f"--split {split}: {model} is no run folder")
     if len(files) + bool(parallel) + (split is not None) != 1:
         raise DataError("name what to score on: a file, --src and --tgt, or, for a run folder, --split dev or test")
+
+    from clearhead.cli.scoring import score_model
+
     score_model(model, str(files[0]) if files else parallel or None, split, settings, as_json=as_json)

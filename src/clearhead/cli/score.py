@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from clearhead.cli.words import files_and_settings, parallel_files
+from clearhead.errors import DataError
 
 
 def score(
@@ -24,11 +25,11 @@ def score(
 
     clearhead score runs/demo pairs.tsv
     """
-    from clearhead.cli.running import score_examples
-    from clearhead.errors import DataError
-
     files, settings = files_and_settings(words)
     parallel = parallel_files(src, tgt)
     if len(files) + bool(parallel) != 1:
         raise DataError("name what to score: a file, or --src and --tgt")
+
+    from clearhead.cli.running import score_examples
+
     score_examples(model, str(files[0]) if files else parallel, settings, as_json=as_json)

@@ -1,0 +1,32 @@
+"""The command line inside this process: the same code, exit codes and words, without starting Python and torch anew."""
+
+import io
+import os
+import signal
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from subprocess import CompletedProcess
+from unittest.mock import patch
+
+from clearhead.cli import main
+
+
+def typed(*arguments: str) -> CompletedProcess[str]:
+    """What a command without input prints, and how it ends; what it should not raise, it raises here."""
+    out, err = io.StringIO(), io.StringIO()
+    code: object = 0
+    before = signal.getsignal(signal.SIGPIPE)
+    with (
+        patch.object(sys, "argv", ["clearhead", *arguments]),
+        patch.dict(os.environ, {"NO_COLOR": "1", "COLUMNS": "100"}),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        finally:
+            signal.signal(signal.SIGPIPE, before)
+    assert code is None or isinstance(code, int)
+    return CompletedProcess(arguments, code or 0, out.getvalue(), err.getvalue())
