@@ -21,10 +21,7 @@ def answer(*arguments: str) -> Any:
 
 @pytest.mark.parametrize("arguments", [["transformer-base"], ["bert-base", "model.layers=11", "--json"]])
 def test_it_answers_without_torch_and_at_once(arguments: list[str]) -> None:
-    """A few times the Python calls that importing sympy and the command line takes: no clock, so no noise.
-
-    Where these imports are 0.2 million calls and 0.35 seconds, an answer may have 1.45 million, about 1.2 seconds.
-    """
+    """A few times the Python calls that importing sympy and the command line takes: no clock, so no noise."""
     counter = (
         "import sys\n"
         "calls = 0\n"

@@ -112,7 +112,7 @@ def test_a_pipe_teaches_what_the_file_teaches_and_is_kept(tmp_path: Path) -> Non
     pairs = write_pairs(tmp_path / "pairs.tsv")
     short = ["--max-steps", "6", *SMALL]
     for name, source, given in (("file", str(pairs), ""), ("pipe", "-", pairs.read_text())):
-        result = clearhead("train", source, "-o", str(tmp_path / name), *short, given=given)
+        result = clearhead("train", "--train", source, "-o", str(tmp_path / name), *short, given=given)
         assert result.returncode == 0, result.stderr
     assert_same_run(tmp_path / "file", tmp_path / "pipe")
     kept = tmp_path / "pipe" / "data" / "stdin.tsv"
@@ -134,6 +134,15 @@ def test_what_a_pipe_brings_is_known_by_its_first_line(
     assert message in result.stderr
     assert (tmp_path / "run").exists() == (kept is not None)
     assert kept is None or (tmp_path / "run" / "data" / f"stdin.{kept}").read_text() == given
+
+
+def test_several_processes_do_not_share_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torchrun would start it: every process would read a part, and none the whole."""
+    monkeypatch.setitem(ENVIRONMENT, "WORLD_SIZE", "2")
+    result = clearhead("train", "-", "-o", str(tmp_path / "run"), given="a\tb\n")
+    assert result.returncode == 2
+    assert "give a file" in result.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_check_says_what_is_wrong(tmp_path: Path) -> None:

@@ -55,28 +55,33 @@ class Sight:
     @cached_property
     def bias_of_distance(self) -> Float[Tensor, "h r"] | None:
         """``bias`` by distance, from the lowest, if it depends on that alone; −∞ for the future (L1.9)."""
-        if not isinstance(self.scheme, DistanceBias) or self.queries is None or self.keys is None:
+        if (told := self._by_distance) is None:
             return None
-        if self.queries.dim() > 1:
-            return None
-        distances = neighbouring_distances(self.queries, self.keys)
-        bias = self.scheme.of_distance(distances)
+        scheme, queries, keys = told
+        distances = neighbouring_distances(queries, keys)
+        bias = scheme.of_distance(distances)
         return bias.masked_fill(distances > 0, -torch.inf) if self.causal else bias
 
     @cached_property
     def learnt_bias(self) -> "tuple[Float[Tensor, 'h w'], Distances, int] | None":
         """The same for blocks of queries, if it is learnt: by distance i − j, and where the first query stands."""
-        scheme = self.scheme
-        if not isinstance(scheme, DistanceBias) or scheme.reach is None or self.queries is None or self.keys is None:
+        if (told := self._by_distance) is None:
             return None
-        if self.queries.dim() > 1:
+        scheme, queries, keys = told
+        if scheme.reach is None:
             return None
-        offset = int(self.queries[0] - self.keys[0])
-        distances = Distances(
-            max(-scheme.reach, offset - len(self.keys) + 1), min(scheme.reach, offset + len(self.queries) - 1)
-        )
-        every = distances.all(self.keys.device).clamp(distances.lowest, distances.highest)
+        offset = int(queries[0] - keys[0])
+        distances = Distances(max(-scheme.reach, offset - len(keys) + 1), min(scheme.reach, offset + len(queries) - 1))
+        every = distances.all(keys.device).clamp(distances.lowest, distances.highest)
         return scheme.of_distance(-every), distances, offset
+
+    @property
+    def _by_distance(self) -> "tuple[DistanceBias, Int[Tensor, 'n'], Int[Tensor, 'm']] | None":
+        """A scheme that adds a bias by distance alone, and the positions, if all sequences of the batch share them."""
+        scheme, queries, keys = self.scheme, self.queries, self.keys
+        if not isinstance(scheme, DistanceBias) or queries is None or keys is None or queries.dim() > 1:
+            return None
+        return scheme, queries, keys
 
     @cached_property
     def tiles(self) -> "dict[tuple[int, int], Sight]":

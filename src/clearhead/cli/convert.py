@@ -11,7 +11,7 @@ def convert(
     output: Annotated[Path, typer.Option("-o", "--output", help="The model file to write (.safetensors).")],
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Read a Hugging Face folder (Marian, BART, BERT, RoBERTa, DeBERTa, GPT-2, Bloom, T5, ViT and kin) to one file.
+    """Make a model file of a Hugging Face folder: Marian, BART, BERT, RoBERTa, DeBERTa, GPT-2, Bloom, T5, ViT and kin.
 
     A setting or a weight that clearhead cannot represent exactly is refused, never ignored.
     """

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -48,6 +49,8 @@ def kept_input(folder: Path) -> Path:
     earlier = list((folder / "data").glob("stdin.*"))
     if earlier and (folder / "recipe.toml").is_file():
         return earlier[0]
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise RecipeError([Problem("command line", "-", "several processes cannot share a pipe: give a file")])
     if sys.stdin.isatty():
         raise RecipeError([Problem("command line", "-", "pipe the training data in: zcat pairs.tsv.gz | clearhead …")])
     first = sys.stdin.buffer.readline()

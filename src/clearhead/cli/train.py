@@ -16,7 +16,7 @@ def train(
         ),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The run folder.")] = Path("runs/latest"),
-    train: Annotated[Path | None, typer.Option(help="Training data (.tsv, .txt, .jsonl, also .gz).")] = None,
+    train: Annotated[Path | None, typer.Option(help="Training data (.tsv, .txt, .jsonl, also .gz), or -.")] = None,
     dev: Annotated[Path | None, typer.Option(help="Data to choose the best model by.")] = None,
     test: Annotated[Path | None, typer.Option(help="Data to look at only at the end.")] = None,
     src: Annotated[Path | None, typer.Option(help="Source lines, parallel to --tgt.")] = None,
@@ -53,7 +53,7 @@ def train(
 
     With patches the text of a classifier is an image, as numbers between spaces; the task digits has such:
 
-    clearhead train digits -o runs/digits --minutes 2
+    clearhead train digits -o runs/digits --minutes 3
 
     JSONL files have the fields source and target, or text, or label and text. What comes through a pipe is kept in the
     run folder; its first line says whether it is JSONL, pairs or text:
@@ -66,7 +66,11 @@ def train(
     """
     from clearhead.recipe import read_recipe
 
-    words = [str(kept_input(output)) if word == "-" else word for word in what or []]
+    words = what or []
+    if "-" in words or train == Path("-"):
+        piped = kept_input(output)
+        words = [str(piped) if word == "-" else word for word in words]
+        train = piped if train == Path("-") else train
     source, settings = data_settings(
         words,
         {"train": train, "dev": dev, "test": test},
