@@ -205,7 +205,7 @@ def test_a_bias_of_distances_is_never_spread(queries: int, keys: int) -> None:
     """Reference: the bias of every pair, written out; read in the wrong direction it is another."""
     query, key, value = torch.randn(2, 3, queries, 4), torch.randn(2, 3, keys, 4), torch.randn(2, 3, keys, 5)
     bias = torch.randn(3, queries + keys - 1)
-    pairs = torch.stack([bias[:, queries - 1 - i : queries - 1 - i + keys] for i in range(queries)], dim=1)
+    pairs = torch.stack([bias[:, i : i + keys].flip(1) for i in range(queries)], dim=1)  # i − j is i at the first key
     expected = (query @ key.mT / 2 + pairs).softmax(-1) @ value
     torch.testing.assert_close(fused_by_distance(query, key, value, bias), expected, atol=1e-6, rtol=1e-5)
     if keys > 1:

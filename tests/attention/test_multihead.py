@@ -206,12 +206,16 @@ def test_the_fused_path_equals_the_explicit_one(scheme: str, padded: bool, causa
         queries=positions,
         keys=positions,
     )
-    x = torch.randn(2, 6, 8)
+    x = torch.randn(2, 6, 8, requires_grad=True)
+    module.path = "fused"
     fast = module(x, sight=sight)
     with torch.no_grad():  # biases of distances take another way where nothing is learnt
         torch.testing.assert_close(module(x, sight=sight), fast, atol=1e-6, rtol=1e-5)
     module.path = "explicit"
-    torch.testing.assert_close(module(x, sight=sight), fast, atol=1e-6, rtol=1e-5)
+    slow = module(x, sight=sight)
+    torch.testing.assert_close(slow, fast, atol=1e-6, rtol=1e-5)
+    (fast_slope,), (slow_slope,) = (torch.autograd.grad(out.square().sum(), x) for out in (fast, slow))
+    torch.testing.assert_close(fast_slope, slow_slope, atol=1e-5, rtol=1e-4)
     module.path = "auto"
     seen: list[Tensor] = []
     handle = module.weights.register_forward_hook(lambda _m, _i, weights: seen.append(weights))
@@ -221,6 +225,30 @@ def test_the_fused_path_equals_the_explicit_one(scheme: str, padded: bool, causa
     torch.testing.assert_close(seen[0].sum(-1), torch.ones(2, 2, 6))
     module(x, sight=sight)
     assert len(seen) == 1  # nobody watches any more: the weights are not formed
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_alibi_holds_nothing_of_all_pairs_in_training(causal: bool) -> None:
+    """What is kept for the gradient is no larger than the tokens; with padding it is, as the bias is then spread."""
+    n, width = 300, 8
+    module = MultiHeadAttention(width=width, heads=2)
+    x, positions = torch.randn(1, n, width, requires_grad=True), torch.arange(n)
+    there = torch.ones(1, n, dtype=torch.bool)
+
+    def largest(present: Tensor | None) -> int:
+        kept: list[int] = []
+
+        def note(tensor: Tensor) -> Tensor:
+            kept.append(tensor.untyped_storage().nbytes() // tensor.element_size())
+            return tensor
+
+        sight = Sight(present=present, causal=causal, scheme=AlibiBias(heads=2), queries=positions, keys=positions)
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            module(x, sight=sight)
+        return max(kept)
+
+    assert largest(None) == n * width
+    assert largest(there) >= n * n
 
 
 @pytest.mark.parametrize("both_ways", [False, True])

@@ -82,15 +82,16 @@ def fused_by_distance(
     scale: Scale = "sqrt",
     dropout: float = 0.0,
 ) -> Float[Tensor, "b h n e"]:
-    """softmax(QKᵀ/scale + bias)V where query i and key j have the bias of their distance, r = n + m − 1 of them.
+    """softmax(QKᵀ/scale + bias)V where query i and key j have the bias of i − j, from the lowest: r = n + m − 1 of them.
 
-    The kernel wants a bias for each pair, n·m of them. But with the queries in reverse, the bias of a row is that of
-    the row before, moved by one: a step down and a step to the right are both one step through the r numbers. So the
-    bias of all pairs is a view, and nothing is held.
+    The kernel wants a bias for each pair, n·m of them. But with the keys in reverse, the bias of a row is that of the
+    row before, moved by one: a step down and a step to the right are both one step through the r numbers. So the bias
+    of all pairs is a view, and nothing is held. Keys and values in reverse are kept for the gradient in place of
+    those that they were made from.
     """
     n, m = query.shape[2], keys.shape[2]
     pairs = bias.contiguous().as_strided((1, len(bias), n, m), (0, n + m - 1, 1, 1))
-    return fused(query.flip(2), keys, values, scale=scale, bias=pairs, dropout=dropout).flip(2)
+    return fused(query, keys.flip(2), values.flip(2), scale=scale, bias=pairs, dropout=dropout)
 
 
 def fused(

@@ -146,7 +146,7 @@ class MultiHeadAttention(nn.Module):
         n, m = query.shape[2], keys.shape[2]
         query = self.score.fold(query)
         # a bias of distances alone need not be spread over all pairs, unless it is learnt or lines have padding
-        shared = not torch.is_grad_enabled() and sight.present is None
+        shared = n > 1 and sight.present is None and not sight.learns_bias
         if shared and self._fusable(m) and (by_distance := sight.bias_of_distance) is not None:
             dropout = self.drop.p if self.training else 0.0
             return fused_by_distance(query, keys, values, by_distance, scale=self.scale, dropout=dropout)

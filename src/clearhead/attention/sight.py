@@ -54,11 +54,11 @@ class Sight:
 
     @cached_property
     def bias_of_distance(self) -> Float[Tensor, "h r"] | None:
-        """``bias`` by distance, from the lowest, if it depends on that alone; −∞ for the future (L1.9)."""
+        """``bias`` by distance i − j, from the lowest, if it depends on that alone; −∞ for the future (L1.9)."""
         if (told := self._by_distance) is None:
             return None
         scheme, queries, keys = told
-        distances = neighbouring_distances(queries, keys)
+        distances = neighbouring_distances(queries, keys).flip(0)  # j − i
         bias = scheme.of_distance(distances)
         return bias.masked_fill(distances > 0, -torch.inf) if self.causal else bias
 
@@ -74,6 +74,11 @@ class Sight:
         distances = Distances(max(-scheme.reach, offset - len(keys) + 1), min(scheme.reach, offset + len(queries) - 1))
         every = distances.all(keys.device).clamp(distances.lowest, distances.highest)
         return scheme.of_distance(-every), distances, offset
+
+    @property
+    def learns_bias(self) -> bool:
+        """Whether the scheme has something to learn from here."""
+        return torch.is_grad_enabled() and self.scheme is not None and any(True for _ in self.scheme.parameters())
 
     @property
     def _by_distance(self) -> "tuple[DistanceBias, Int[Tensor, 'n'], Int[Tensor, 'm']] | None":

@@ -131,6 +131,8 @@ def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHead, look
         if scheme.by_blocks is not None:
             query.ledger.save(Storage(scheme.by_blocks.numel * FLOAT))
             return without_weights(query, keys, values, visible=visible)
+        if scheme.by_distance is not None and look.so_far is None:  # what may not be seen is −∞ in it
+            keys, values, bias, masked = keys.copy(), values.copy(), scheme.by_distance, False
         return _fused(query, keys, values, bias=bias, masked=masked, visible=visible)
     if spec.score == "additive":
         scores = _additive(query, keys)

@@ -27,6 +27,8 @@ class Scheme:
 
     by_blocks: Sketch | None = None
     """A bias that is learnt, by distance: where no weights are held, it is added a block of queries at a time."""
+    by_distance: Sketch | None = None
+    """A bias that is given, by distance: where no weights are held, it need not be spread over all pairs."""
     weighs_positions = False
     """Whether ``value_term`` does something, for which the weights must be formed."""
 
@@ -85,6 +87,7 @@ class Bias(Scheme):
 
     term: Sketch
     by_blocks: Sketch | None = None
+    by_distance: Sketch | None = None
 
     def bias(self) -> Sketch:
         """The term."""
@@ -105,7 +108,10 @@ def t5(spec: T5Buckets, ledger: Ledger, where: Acting) -> Scheme:
 def alibi(spec: Alibi, ledger: Ledger, where: Acting) -> Scheme:
     """Nothing is learned, and nothing but the sum is computed."""
     del spec
-    return Bias(ledger.constant(where.heads, where.queries, where.keys))
+    return Bias(
+        ledger.constant(where.heads, where.queries, where.keys),
+        by_distance=ledger.constant(where.heads, where.queries + where.keys - 1),
+    )
 
 
 @dataclass(frozen=True)
