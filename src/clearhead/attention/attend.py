@@ -82,7 +82,7 @@ def fused_by_distance(
     scale: Scale = "sqrt",
     dropout: float = 0.0,
 ) -> Float[Tensor, "b h n e"]:
-    """softmax(QKᵀ/scale + bias)V where query i and key j have the bias of i − j, from the lowest: r = n + m − 1 of them.
+    """softmax(QKᵀ/scale + bias)V where query i and key j have the bias of i − j: r = n + m − 1, from the lowest.
 
     The kernel wants a bias for each pair, n·m of them. But with the keys in reverse, the bias of a row is that of the
     row before, moved by one: a step down and a step to the right are both one step through the r numbers. So the bias

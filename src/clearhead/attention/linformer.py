@@ -64,7 +64,7 @@ class LinformerAttention(MultiHeadAttention):
         **settings: Any,
     ) -> None:
         super().__init__(heads=heads, **settings)
-        self.reach = length
+        self.most_tokens = length
         maps = heads if sharing == "none" else 1
         self.shrink_keys = shared or LengthMap(length=length, rank=rank, maps=maps)
         together = sharing in ("key-value", "layerwise")
@@ -80,9 +80,9 @@ class LinformerAttention(MultiHeadAttention):
         self, memory: Float[Tensor, "b m k"], values: Float[Tensor, "b m v"] | None, sight: Sight
     ) -> tuple[Float[Tensor, "b h s q"], Float[Tensor, "b h s e"]]:
         real = memory.shape[1] if sight.present is None else int(sight.present.sum(1).max())
-        if real > self.reach:
+        if real > self.most_tokens:
             raise TooLong(
-                f"{real} tokens are more than this Linformer attention takes, which is {self.reach}: "
+                f"{real} tokens are more than this Linformer attention takes, which is {self.most_tokens}: "
                 "shorten the sequence, or train with a larger model.attention.length"
             )
         keys, head_values = super()._candidates(memory, values, sight)

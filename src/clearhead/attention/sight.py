@@ -68,10 +68,12 @@ class Sight:
         if (told := self._by_distance) is None:
             return None
         scheme, queries, keys = told
-        if scheme.reach is None:
+        if scheme.farthest is None:
             return None
         offset = int(queries[0] - keys[0])
-        distances = Distances(max(-scheme.reach, offset - len(keys) + 1), min(scheme.reach, offset + len(queries) - 1))
+        distances = Distances(
+            max(-scheme.farthest, offset - len(keys) + 1), min(scheme.farthest, offset + len(queries) - 1)
+        )
         every = distances.all(keys.device).clamp(distances.lowest, distances.highest)
         return scheme.of_distance(-every), distances, offset
 

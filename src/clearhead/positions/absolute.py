@@ -87,7 +87,7 @@ class LearnedPosition(AbsolutePosition):
 
     def __init__(self, *, size: int, width: int, offset: int = 0) -> None:
         super().__init__()
-        self.reach, self.offset = size, offset
+        self.most_tokens, self.offset = size, offset
         self.table = nn.Embedding(size + offset, width)
 
     @classmethod
@@ -97,14 +97,14 @@ class LearnedPosition(AbsolutePosition):
 
     def extra_repr(self) -> str:
         """Settings, for people."""
-        return f"{self.reach} positions" + (f" behind {self.offset} rows" if self.offset else "")
+        return f"{self.most_tokens} positions" + (f" behind {self.offset} rows" if self.offset else "")
 
     def forward(self, positions: Int[Tensor, "*b n"], end: int) -> Float[Tensor, "*b n d"]:
         """The rows of these positions; never a silent wrap past the end of the table."""
         # padding may stand past the end of the table, real tokens may not
-        if end > self.reach and (last := int(positions.max())) >= self.reach:
+        if end > self.most_tokens and (last := int(positions.max())) >= self.most_tokens:
             raise TooLong(
-                f"position {last + 1} is past the table of learned positions, which holds {self.reach}: "
+                f"position {last + 1} is past the table of learned positions, which holds {self.most_tokens}: "
                 "shorten the sequence, or train with a larger model.position.size"
             )
         vectors: Tensor = self.table(positions + self.offset)

@@ -61,7 +61,7 @@ class RelativePosition(nn.Module):
 class DistanceBias(RelativePosition):
     """A scheme that adds to the scores what the distance of a key from a query says, and does nothing else."""
 
-    reach: int | None = None
+    farthest: int | None = None
     """For a bias that is learnt: from this distance on, in either direction, it no longer changes."""
 
     def of_distance(self, distances: Int[Tensor, "*s"]) -> Float[Tensor, "h *s"]:

@@ -138,7 +138,7 @@ def _reaches(model: Seq2Seq | LanguageModel) -> tuple[int, int]:
 
 def reach(parts: Iterable[nn.Module]) -> int:
     """The most tokens that all these parts can take."""
-    ends = (getattr(part, "reach", None) for part in parts)
+    ends = (getattr(part, "most_tokens", None) for part in parts)
     return min((end for end in ends if isinstance(end, int)), default=sys.maxsize)
 
 
