@@ -227,40 +227,51 @@ def test_the_fused_path_equals_the_explicit_one(scheme: str, padded: bool, causa
     assert len(seen) == 1  # nobody watches any more: the weights are not formed
 
 
+@pytest.mark.parametrize("kind", ["t5", "alibi", "shaw"])
 @pytest.mark.parametrize("causal", [False, True])
-def test_alibi_holds_nothing_of_all_pairs_in_training(causal: bool) -> None:
-    """What is kept for the gradient is no larger than the tokens; with padding it is, as the bias is then spread."""
-    n, width = 300, 8
+def test_nothing_of_all_pairs_is_held_in_training(kind: str, causal: bool) -> None:
+    """What is kept for the gradient is no larger than the tokens, or the tables; on the explicit path it is."""
+    n, width = 700, 8
     module = MultiHeadAttention(width=width, heads=2)
+    scheme = SCHEMES[kind]()
     x, positions = torch.randn(1, n, width, requires_grad=True), torch.arange(n)
-    there = torch.ones(1, n, dtype=torch.bool)
 
-    def largest(present: Tensor | None) -> int:
+    def largest(path: Any) -> int:
+        module.path = path
         kept: list[int] = []
 
         def note(tensor: Tensor) -> Tensor:
             kept.append(tensor.untyped_storage().nbytes() // tensor.element_size())
             return tensor
 
-        sight = Sight(present=present, causal=causal, scheme=AlibiBias(heads=2), queries=positions, keys=positions)
+        sight = Sight(causal=causal, scheme=scheme, queries=positions, keys=positions)
         with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
             module(x, sight=sight)
         return max(kept)
 
-    assert largest(None) == n * width
-    assert largest(there) >= n * n
+    assert largest("fused") == n * width
+    assert largest("explicit") >= n * n
 
 
-@pytest.mark.parametrize("both_ways", [False, True])
-@pytest.mark.parametrize("reach", [6, 40])
+BLOCKED = {
+    "T5": lambda far: BucketBias(heads=2, buckets=8, max_distance=far),
+    "T5 of the past": lambda far: BucketBias(heads=2, buckets=8, max_distance=far, both_ways=False),
+    "Shaw keys": lambda far: ShawPosition(head_size=4, value_size=3, farthest=far, relative="keys"),
+    "Shaw values": lambda far: ShawPosition(head_size=4, value_size=3, farthest=far, relative="values"),
+    "Shaw": lambda far: ShawPosition(head_size=4, value_size=3, farthest=far),
+}
+
+
+@pytest.mark.parametrize("kind", BLOCKED)
+@pytest.mark.parametrize("farthest", [6, 40])
 @pytest.mark.parametrize("case", ["plain", "causal", "padded", "causal and padded", "memory", "later"])
-def test_a_learnt_bias_is_added_by_blocks(
-    both_ways: bool, reach: int, case: str, monkeypatch: pytest.MonkeyPatch
+def test_what_is_learnt_of_distances_acts_by_blocks(
+    kind: str, farthest: int, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """T5's bias where no weights are held equals the explicit path, forwards and backwards, its table included."""
+    """T5 and Shaw where no weights are held equal the explicit path, forwards and backwards, their tables included."""
     monkeypatch.setattr(blockwise, "BLOCK", 4)
     module = randomise(MultiHeadAttention(width=8, heads=2, value_size=3)).double().train()
-    scheme = randomise(BucketBias(heads=2, buckets=8, max_distance=reach, both_ways=both_ways)).double()
+    scheme = randomise(BLOCKED[kind](farthest)).double()
     x = torch.randn(2, 11, 8, dtype=torch.double)
     memory = torch.randn(2, 15, 8, dtype=torch.double) if case in ("memory", "later") else None
     keys = torch.arange(11 if memory is None else 15)
@@ -287,6 +298,10 @@ def test_a_learnt_bias_is_added_by_blocks(
     blocks = results("fused")
     for mine, other in zip(blocks, expected, strict=True):
         torch.testing.assert_close(mine, other, atol=1e-10, rtol=1e-8)
+    with torch.no_grad():
+        module.path = "fused"
+        sight = Sight(present=hidden, causal="causal" in case, scheme=scheme, queries=queries, keys=keys)
+        torch.testing.assert_close(module(x, memory, sight=sight), expected[0], atol=1e-10, rtol=1e-8)
     if "causal" not in case:  # the wrong variant: positions that are off by one
         assert not torch.allclose(results("fused", shift=1)[0], expected[0], atol=1e-3)
 

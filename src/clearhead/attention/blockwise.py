@@ -1,11 +1,13 @@
 """Attention whose scores also depend on distances, a block of queries at a time: the n×m scores are never held.
 
-    score(i, j) = [q_i·k_j] + q_i·a_{i−j} + k_j·c_{i−j} + b_{i−j},   each term if its table is given
+    score(i, j) = [q_i·k_j] + q_i·a_{i−j} + k_j·c_{i−j} + b_{i−j}
+    output_i = Σ_j α_ij (v_j + e_{i−j}),   each term if its table is given
 
 For a block of queries, q·aᵀ has a column for each distance, so that the term of key j stands in column i − j. Moving
 along a row of scores is moving along the columns, and going down a row shifts them by one: both are strides. So the
 term is a *view* of the product, and adding it to the scores gathers nothing. The same holds of k·cᵀ, read along its
-other side. Distances beyond a limit share a vector, hence a column. b is to every query what q·aᵀ is to one.
+other side. Distances beyond a limit share a vector, hence a column. b is to every query what q·aᵀ is to one. For e the
+weights are written through the same view, which sums them by distance.
 
 The backward pass computes the scores again from what it keeps: the inputs, the outputs, and one number for each query.
 
@@ -93,6 +95,22 @@ class _Block:
             products.storage_offset() + start,
         )
 
+    def spread(self, products: Float[Tensor, "b i w"], pairs: Float[Tensor, "b i m"]) -> None:
+        """Add to every pair of a query and a key what stands in the column of their distance."""
+        far, near = self.columns_of_queries()
+        pairs[..., : self.left] += products[..., far : far + 1]
+        pairs[..., self.left : self.right] += self.of_queries(products)
+        pairs[..., self.right :] += products[..., near : near + 1]
+
+    def collect(self, pairs: Float[Tensor, "b i m"], sums: Float[Tensor, "b i w"]) -> Float[Tensor, "b i w"]:
+        """The inverse way: the sum of all pairs of each distance, in its column of ``sums``, which is overwritten."""
+        sums.zero_()
+        far, near = self.columns_of_queries()
+        self.of_queries(sums).copy_(pairs[..., self.left : self.right])
+        sums[..., far] += pairs[..., : self.left].sum(-1)
+        sums[..., near] += pairs[..., self.right :].sum(-1)
+        return sums
+
     def columns_of_queries(self) -> tuple[int, int]:
         """The columns of q·aᵀ that stand for everything farther than ``highest``, and than ``lowest``."""
         return self.distances.high - self.distances.highest, self.distances.high - self.distances.lowest
@@ -107,9 +125,10 @@ def attend_by_distance(
     keys: Float[Tensor, "b h m d"],
     values: Float[Tensor, "b h m e"],
     *,
-    key_table: Float[Tensor, "h w d"] | None = None,
-    query_table: Float[Tensor, "h w d"] | None = None,
-    bias: Float[Tensor, "h w"] | None = None,
+    key_table: Float[Tensor, "#h w d"] | None = None,
+    query_table: Float[Tensor, "#h w d"] | None = None,
+    value_table: Float[Tensor, "#h w e"] | None = None,
+    bias: Float[Tensor, "#h w"] | None = None,
     distances: Distances,
     content: bool = True,
     scale: float = 1.0,
@@ -120,13 +139,15 @@ def attend_by_distance(
     """softmax(score/scale)V, with query i at position ``offset`` + i and key j at j; 0 where nothing may be seen.
 
     Row r of the tables belongs to the distance ``distances.low`` + r: ``key_table`` holds a, which meets the queries,
-    ``query_table`` holds c, which meets the keys, ``bias`` holds b; ``content`` says whether q·k counts.
+    ``query_table`` holds c, which meets the keys, ``value_table`` holds e, ``bias`` holds b; ``content`` says whether
+    q·k counts. A table may have one head for all.
     """
-    reversed_table = None if key_table is None else key_table.flip(1)
-    reversed_bias = None if bias is None else bias.flip(1)
+    reversed_table, reversed_values, reversed_bias = (
+        None if table is None else table.flip(1) for table in (key_table, value_table, bias)
+    )
     settings = _Settings(distances, content, 1.0 / scale, offset, causal, present)
     result: Tensor = _ByDistance.apply(  # type: ignore[no-untyped-call]
-        query, keys, values, reversed_table, query_table, reversed_bias, settings
+        query, keys, values, reversed_table, query_table, reversed_values, reversed_bias, settings
     )
     return result
 
@@ -162,10 +183,7 @@ def _scores(
     by_query, by_key = products
     scores = query @ keys[:, :seen].mT if settings.content else query.new_zeros(*query.shape[:2], seen)
     if by_query is not None:
-        far, near = block.columns_of_queries()
-        scores[..., :left] += by_query[..., far : far + 1]
-        scores[..., left:right] += block.of_queries(by_query)
-        scores[..., right:] += by_query[..., near : near + 1]
+        block.spread(by_query, scores)
     if by_key is not None:
         far, near = block.columns_of_keys()
         scores[..., :left] += by_key[:, None, :left, far]
@@ -198,18 +216,20 @@ class _ByDistance(torch.autograd.Function):
         values: Tensor,
         reversed_table: Tensor | None,
         query_table: Tensor | None,
+        reversed_values: Tensor | None,
         reversed_bias: Tensor | None,
         settings: _Settings,
     ) -> Tensor:
         batch, heads, n, _ = query.shape
         out = values.new_empty(batch, heads, n, values.shape[-1])
         log_sums = query.new_empty(batch, heads, n, 1)
+        tables = reversed_table, query_table, reversed_values, reversed_bias
         blocks = settings.blocks(n, keys.shape[2])
         least, tiny = torch.finfo(query.dtype).min, torch.finfo(query.dtype).tiny
         for head in range(heads):
             head_query, head_keys, head_values = query[:, head], keys[:, head], values[:, head]
-            by_key = None if query_table is None else head_keys @ query_table[head].T  # (b, m, w)
-            table, bias = _of_head(reversed_table, head), _of_head(reversed_bias, head)
+            table, met, places, bias = _of_head(head, *tables)
+            by_key = None if met is None else head_keys @ met.T  # (b, m, w)
             for block in blocks:
                 rows = head_query[:, block.first : block.last]
                 by_query = _by_query(rows, table, bias)
@@ -217,28 +237,30 @@ class _ByDistance(torch.autograd.Function):
                 highest = weights.amax(-1, keepdim=True).clamp_(min=least)
                 weights.sub_(highest).exp_()
                 sums = weights.sum(-1, keepdim=True).clamp_(min=tiny)
-                out[:, head, block.first : block.last] = (weights @ head_values[:, : block.keys]).div_(sums)
+                mixed = weights @ head_values[:, : block.keys]
+                if places is not None:
+                    mixed += block.collect(weights, weights.new_empty(*rows.shape[:2], len(places))) @ places
+                out[:, head, block.first : block.last] = mixed.div_(sums)
                 log_sums[:, head, block.first : block.last] = sums.log_().add_(highest)
-        ctx.save_for_backward(query, keys, values, reversed_table, query_table, reversed_bias, out, log_sums)
+        ctx.save_for_backward(query, keys, values, *tables, out, log_sums)
         ctx.settings = settings
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        query, keys, values, reversed_table, query_table, reversed_bias, out, log_sums = ctx.saved_tensors
+        query, keys, values, *tables, out, log_sums = ctx.saved_tensors
         settings: _Settings = ctx.settings
         inner = (grad * out).sum(-1, keepdim=True)  # (b, h, n, 1)
         d_query, d_keys, d_values = torch.zeros_like(query), torch.zeros_like(keys), torch.zeros_like(values)
-        d_reversed = None if reversed_table is None else torch.zeros_like(reversed_table)
-        d_table = None if query_table is None else torch.zeros_like(query_table)
-        d_bias = None if reversed_bias is None else torch.zeros_like(reversed_bias)
+        slopes = [None if table is None else torch.zeros_like(table) for table in tables]
         blocks = settings.blocks(query.shape[2], keys.shape[2])
         for head in range(query.shape[1]):
             head_query, head_keys, head_values = query[:, head], keys[:, head], values[:, head]
-            by_key = None if query_table is None else head_keys @ query_table[head].T  # (b, m, w)
+            table, met, places, bias = _of_head(head, *tables)
+            d_table, d_met, d_places, d_bias = _of_head(head, *slopes)
+            by_key = None if met is None else head_keys @ met.T  # (b, m, w)
             d_by_key = None if by_key is None else torch.zeros_like(by_key)
-            table, bias = _of_head(reversed_table, head), _of_head(reversed_bias, head)
             for block in blocks:
                 here, seen = slice(block.first, block.last), slice(0, block.keys)
                 rows, d_out = head_query[:, here], grad[:, head, here]
@@ -247,6 +269,10 @@ class _ByDistance(torch.autograd.Function):
                 weights.sub_(log_sums[:, head, here]).exp_()
                 d_values[:, head, seen] += weights.mT @ d_out
                 d_scores = d_out @ head_values[:, seen].mT
+                if places is not None and d_places is not None:
+                    products = d_out @ places.T
+                    block.spread(products, d_scores)
+                    d_places += block.collect(weights, products).flatten(0, 1).T @ d_out.flatten(0, 1)
                 d_scores.sub_(inner[:, head, here]).mul_(weights).mul_(settings.factor)
                 d_rows = torch.zeros_like(rows)
                 if settings.content:
@@ -254,27 +280,24 @@ class _ByDistance(torch.autograd.Function):
                     d_keys[:, head, seen] += d_scores.mT @ rows
                 left, right = block.left, block.right
                 if by_query is not None:
-                    d_by_query = by_query.zero_()
-                    far, near = block.columns_of_queries()
-                    block.of_queries(d_by_query).copy_(d_scores[..., left:right])
-                    d_by_query[..., far] += d_scores[..., :left].sum(-1)
-                    d_by_query[..., near] += d_scores[..., right:].sum(-1)
-                    if table is not None and d_reversed is not None:
+                    d_by_query = block.collect(d_scores, by_query)
+                    if table is not None and d_table is not None:
                         d_rows += d_by_query @ table
-                        d_reversed[head] += d_by_query.flatten(0, 1).T @ rows.flatten(0, 1)
+                        d_table += d_by_query.flatten(0, 1).T @ rows.flatten(0, 1)
                     if d_bias is not None:
-                        d_bias[head] += d_by_query.sum((0, 1))
+                        d_bias += d_by_query.sum((0, 1))
                 if d_by_key is not None:
                     far, near = block.columns_of_keys()
                     block.of_keys(d_by_key).add_(d_scores[..., left:right])
                     d_by_key[:, :left, far] += d_scores[..., :left].sum(1)
                     d_by_key[:, right : block.keys, near] += d_scores[..., right:].sum(1)
                 d_query[:, head, here] = d_rows
-            if d_by_key is not None and d_table is not None and query_table is not None:
-                d_keys[:, head] += d_by_key @ query_table[head]
-                d_table[head] = d_by_key.flatten(0, 1).T @ head_keys.flatten(0, 1)
-        return d_query, d_keys, d_values, d_reversed, d_table, d_bias, None
+            if d_by_key is not None and d_met is not None and met is not None:
+                d_keys[:, head] += d_by_key @ met
+                d_met += d_by_key.flatten(0, 1).T @ head_keys.flatten(0, 1)
+        return d_query, d_keys, d_values, *slopes, None
 
 
-def _of_head(table: Tensor | None, head: int) -> Tensor | None:
-    return None if table is None else table[head]
+def _of_head(head: int, *tables: Tensor | None) -> list[Tensor | None]:
+    """This head's part of each table; one that has a single head is for all."""
+    return [None if table is None else table[head if len(table) > 1 else 0] for table in tables]

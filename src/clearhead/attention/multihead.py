@@ -21,7 +21,7 @@ from clearhead.recipe import MultiHead
 FEW_KEYS = 32
 """Up to so many, training forms the weights, which is then the faster way forward and back on a CPU."""
 MANY_KEYS = 1024
-"""Beyond so many, a bias that is learnt is added a block of queries at a time, which is then the faster way."""
+"""Beyond so many, what depends on distances is added a block of queries at a time, which is then the faster way."""
 
 
 class Weights(nn.Module):
@@ -146,18 +146,20 @@ class MultiHeadAttention(nn.Module):
         n, m = query.shape[2], keys.shape[2]
         query = self.score.fold(query)
         # a bias of distances alone need not be spread over all pairs, unless it is learnt or lines have padding
-        shared = n > 1 and sight.present is None and not sight.learns_bias
+        shared = n > 1 and sight.present is None and not sight.learns_positions
         if shared and self._fusable(m) and (by_distance := sight.bias_of_distance) is not None:
             dropout = self.drop.p if self.training else 0.0
             return fused_by_distance(query, keys, values, by_distance, scale=self.scale, dropout=dropout)
-        if self._learns_in_blocks(n, m) and (learnt := sight.learnt_bias) is not None:
-            table, distances, offset = learnt
+        if self._works_in_blocks(n, m) and (found := sight.in_blocks) is not None:
+            tables, distances, offset = found
             root = divisor(self.scale, query.shape[-1])
             return attend_by_distance(
                 query,
                 keys,
                 values,
-                bias=table * root,
+                key_table=tables.keys,
+                value_table=tables.values,
+                bias=None if tables.bias is None else tables.bias * root,
                 distances=distances,
                 scale=root,
                 offset=offset,
@@ -201,9 +203,9 @@ class MultiHeadAttention(nn.Module):
         # over a few keys the weights are smaller than the queries, and the kernel's backward pass is the slower one
         return self.path == "fused" or keys > FEW_KEYS or not torch.is_grad_enabled()
 
-    def _learns_in_blocks(self, queries: int, keys: int) -> bool:
-        """Whether a learnt bias is added a block of queries at a time: the kernel would not give its gradient."""
-        if queries == 1 or not torch.is_grad_enabled() or not self._fusable(keys) or (self.training and self.drop.p):
+    def _works_in_blocks(self, queries: int, keys: int) -> bool:
+        """Whether distances act on a block of queries at a time: the kernel would spread them over all pairs."""
+        if queries == 1 or not self._fusable(keys) or (self.training and self.drop.p):
             return False
         return self.path == "fused" or keys > MANY_KEYS
 

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from clearhead.attention.blockwise import Distances
-from clearhead.positions import DistanceBias, RelativePosition, neighbouring_distances
+from clearhead.positions import DistanceBias, RelativePosition, Tables, neighbouring_distances
 
 
 def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> Bool[Tensor, "n m"]:
@@ -55,40 +55,34 @@ class Sight:
     @cached_property
     def bias_of_distance(self) -> Float[Tensor, "h r"] | None:
         """``bias`` by distance i − j, from the lowest, if it depends on that alone; −∞ for the future (L1.9)."""
-        if (told := self._by_distance) is None:
+        if not isinstance(self.scheme, DistanceBias) or (positions := self._one_for_all) is None:
             return None
-        scheme, queries, keys = told
-        distances = neighbouring_distances(queries, keys).flip(0)  # j − i
-        bias = scheme.of_distance(distances)
+        distances = neighbouring_distances(*positions).flip(0)  # j − i
+        bias = self.scheme.of_distance(distances)
         return bias.masked_fill(distances > 0, -torch.inf) if self.causal else bias
 
     @cached_property
-    def learnt_bias(self) -> "tuple[Float[Tensor, 'h w'], Distances, int] | None":
-        """The same for blocks of queries, if it is learnt: by distance i − j, and where the first query stands."""
-        if (told := self._by_distance) is None:
+    def in_blocks(self) -> tuple[Tables, Distances, int] | None:
+        """All that the scheme does, for blocks of queries: by distance i − j, and where the first query stands."""
+        if self.scheme is None or (far := self.scheme.alike_beyond) is None or (positions := self._one_for_all) is None:
             return None
-        scheme, queries, keys = told
-        if scheme.farthest is None:
-            return None
+        queries, keys = positions
         offset = int(queries[0] - keys[0])
-        distances = Distances(
-            max(-scheme.farthest, offset - len(keys) + 1), min(scheme.farthest, offset + len(queries) - 1)
-        )
+        distances = Distances(max(-far, offset - len(keys) + 1), min(far, offset + len(queries) - 1))
         every = distances.all(keys.device).clamp(distances.lowest, distances.highest)
-        return scheme.of_distance(-every), distances, offset
+        return self.scheme.tables(-every), distances, offset
 
     @property
-    def learns_bias(self) -> bool:
+    def learns_positions(self) -> bool:
         """Whether the scheme has something to learn from here."""
         return torch.is_grad_enabled() and self.scheme is not None and any(True for _ in self.scheme.parameters())
 
     @property
-    def _by_distance(self) -> "tuple[DistanceBias, Int[Tensor, 'n'], Int[Tensor, 'm']] | None":
-        """A scheme that adds a bias by distance alone, and the positions, if all sequences of the batch share them."""
-        scheme, queries, keys = self.scheme, self.queries, self.keys
-        if not isinstance(scheme, DistanceBias) or queries is None or keys is None or queries.dim() > 1:
+    def _one_for_all(self) -> "tuple[Int[Tensor, 'n'], Int[Tensor, 'm']] | None":
+        """Positions of queries and keys, if all sequences of the batch have the same."""
+        if self.queries is None or self.keys is None or self.queries.dim() > 1:
             return None
-        return scheme, queries, keys
+        return self.queries, self.keys
 
     @cached_property
     def tiles(self) -> "dict[tuple[int, int], Sight]":

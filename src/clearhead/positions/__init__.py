@@ -5,6 +5,7 @@ from clearhead.positions.base import (
     AbsolutePosition,
     DistanceBias,
     RelativePosition,
+    Tables,
     by_distance,
     neighbouring_distances,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "RotaryPosition",
     "ShawPosition",
     "SinusoidalPosition",
+    "Tables",
     "alibi_slopes",
     "by_distance",
     "grid_offset",

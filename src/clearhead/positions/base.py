@@ -4,6 +4,8 @@ Shapes: b batch, n queries, m keys, h heads, d features. Positions are whole num
 token; a batch whose lines all start at the left edge shares one row of them, ``(n,)``, otherwise ``(b, n)``.
 """
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -27,9 +29,22 @@ def neighbouring_distances(queries: Int[Tensor, "n"], keys: Int[Tensor, "m"]) ->
     return keys[0] - queries[-1] + torch.arange(len(queries) + len(keys) - 1, device=keys.device)
 
 
+class Tables(NamedTuple):
+    """What a scheme holds for distances, one row each; h is 1 if all heads share it."""
+
+    keys: Float[Tensor, "h w d"] | None = None
+    """Meets the queries, as a key does."""
+    values: Float[Tensor, "h w e"] | None = None
+    """Is added to the values."""
+    bias: Float[Tensor, "h w"] | None = None
+    """Is added to the scores."""
+
+
 class RelativePosition(nn.Module):
     """What a scheme may do inside attention: each part does nothing unless the scheme overrides it."""
 
+    alike_beyond: int | None = None
+    """For a scheme that ``tables`` tell: from this distance on, in either direction, nothing changes."""
     weighs_positions = False
     """Whether ``value_term`` does something, for which the weights must be formed."""
 
@@ -57,12 +72,17 @@ class RelativePosition(nn.Module):
         del weights, queries, keys
         return None
 
+    def tables(self, distances: Int[Tensor, "w"]) -> Tables:
+        """All that the scheme does, by distance j − i."""
+        raise NotImplementedError
+
 
 class DistanceBias(RelativePosition):
     """A scheme that adds to the scores what the distance of a key from a query says, and does nothing else."""
 
-    farthest: int | None = None
-    """For a bias that is learnt: from this distance on, in either direction, it no longer changes."""
+    def tables(self, distances: Int[Tensor, "w"]) -> Tables:
+        """A bias alone."""
+        return Tables(bias=self.of_distance(distances))
 
     def of_distance(self, distances: Int[Tensor, "*s"]) -> Float[Tensor, "h *s"]:
         """What is added at distances j − i."""

@@ -43,7 +43,7 @@ class BucketBias(DistanceBias):
     def __init__(self, *, heads: int, buckets: int = 32, max_distance: int = 128, both_ways: bool = True) -> None:
         super().__init__()
         self.buckets, self.max_distance, self.both_ways = buckets, max_distance, both_ways
-        self.farthest = max_distance
+        self.alike_beyond = max_distance
         self.table = nn.Embedding(buckets, heads)
 
     @classmethod

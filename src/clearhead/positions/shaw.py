@@ -8,7 +8,7 @@ from typing import Literal
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from clearhead.positions.base import RelativePosition
+from clearhead.positions.base import RelativePosition, Tables
 from clearhead.recipe import Shaw
 
 Relative = Literal["keys", "values", "both"]
@@ -29,6 +29,7 @@ class ShawPosition(RelativePosition):
     def __init__(self, *, head_size: int, value_size: int, farthest: int = 16, relative: Relative = "both") -> None:
         super().__init__()
         self.farthest, self.relative = farthest, relative
+        self.alike_beyond = farthest
         self.keys = nn.Embedding(2 * farthest + 1, head_size) if relative != "values" else None
         self.values = nn.Embedding(2 * farthest + 1, value_size) if relative != "keys" else None
         self.weighs_positions = self.values is not None
@@ -59,6 +60,12 @@ class ShawPosition(RelativePosition):
             return None
         by_distance = weights.new_zeros(*weights.shape[:3], len(self.values.weight))
         return by_distance.scatter_add(-1, self._index(weights, queries, keys), weights) @ self.values.weight
+
+    def tables(self, distances: Int[Tensor, "w"]) -> Tables:
+        """Vectors for keys, for values, or for both."""
+        rows = distances.clamp(-self.farthest, self.farthest) + self.farthest
+        keys, values = (None if table is None else table(rows)[None] for table in (self.keys, self.values))
+        return Tables(keys=keys, values=values)
 
     def _index(
         self, like: Float[Tensor, "b h n x"], queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]

@@ -120,18 +120,18 @@ def keep(new: Sketch, so_far: Expr) -> Sketch:
 def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHead, look: Look) -> Sketch:
     """choice(score/scale + bias)V (L0.5): explicit, which forms the n×m weights, or fused, which does not (L1.11)."""
     n, m, scheme = query.shape[-2], keys.shape[-2], look.scheme
+    visible, alone = look.visible(n, m), look.so_far is None
+    fusable = query.ledger.path == "fused" and spec.score != "additive" and spec.choice == "soft"
+    if fusable and alone and scheme.by_blocks is not None:
+        query.ledger.save(Storage(scheme.by_blocks * FLOAT))
+        return without_weights(query, keys, values, visible=visible)
     bias, scaled = scheme.bias(), spec.scale != "none"
     if (term := scheme.key_term(query)) is not None:
         term = term.scale() if scaled else term
         bias = term if bias is None else bias.add(term)
-    visible = look.visible(n, m)
-    masked = look.causal and look.so_far is None
-    fusable = spec.score != "additive" and spec.choice == "soft" and not scheme.weighs_positions
-    if query.ledger.path == "fused" and fusable:
-        if scheme.by_blocks is not None:
-            query.ledger.save(Storage(scheme.by_blocks.numel * FLOAT))
-            return without_weights(query, keys, values, visible=visible)
-        if scheme.by_distance is not None and look.so_far is None:  # what may not be seen is −∞ in it
+    masked = look.causal and alone
+    if fusable and not scheme.weighs_positions:
+        if scheme.by_distance is not None and alone:  # what may not be seen is −∞ in it
             keys, values, bias, masked = keys.copy(), values.copy(), scheme.by_distance, False
         return _fused(query, keys, values, bias=bias, masked=masked, visible=visible)
     if spec.score == "additive":

@@ -25,8 +25,8 @@ class Scheme:
         del tile
         return self
 
-    by_blocks: Sketch | None = None
-    """A bias that is learnt, by distance: where no weights are held, it is added a block of queries at a time."""
+    by_blocks: Expr | None = None
+    """Numbers of what is learnt, by distance: where no weights are held, it acts a block of queries at a time."""
     by_distance: Sketch | None = None
     """A bias that is given, by distance: where no weights are held, it need not be spread over all pairs."""
     weighs_positions = False
@@ -86,7 +86,7 @@ class Bias(Scheme):
     """A bias that is the same for every line, and for all layers of a stack."""
 
     term: Sketch
-    by_blocks: Sketch | None = None
+    by_blocks: Expr | None = None
     by_distance: Sketch | None = None
 
     def bias(self) -> Sketch:
@@ -102,7 +102,7 @@ def t5(spec: T5Buckets, ledger: Ledger, where: Acting) -> Scheme:
     by_blocks = ledger.path == "fused"
     ledger.save(ledger.constant(within if by_blocks else where.queries + where.keys - 1, size=INDEX).storage)
     term = ledger.input(where.heads, where.queries, where.keys)
-    return Bias(term, ledger.input(where.heads, within) if by_blocks else None)
+    return Bias(term, where.heads * within if by_blocks else None)
 
 
 def alibi(spec: Alibi, ledger: Ledger, where: Acting) -> Scheme:
@@ -122,6 +122,7 @@ class ShawScheme(Scheme):
     keys: bool
     values: bool
     distances: Expr
+    by_blocks: Expr | None = None
 
     @property
     def weighs_positions(self) -> bool:  # type: ignore[override]
@@ -153,10 +154,15 @@ def shaw(spec: Shaw, ledger: Ledger, where: Acting) -> Scheme:
     """Tables of 2k + 1 vectors, in every layer its own."""
     distances = 2 * ledger.letters("k", spec.farthest, where.part) + 1
     keys, values = spec.relative != "values", spec.relative != "keys"
-    for used, size in ((keys, where.head_size), (values, where.value_size)):
-        if used:
-            ledger.parameter(distances, size, kind="table")
-    return ShawScheme(where, keys=keys, values=values, distances=distances)
+    sizes = [size for used, size in ((keys, where.head_size), (values, where.value_size)) if used]
+    for size in sizes:
+        ledger.parameter(distances, size, kind="table")
+    by_blocks = None
+    if ledger.path == "fused":
+        within = distances_within((distances - 1) / 2, where.queries, where.keys)
+        ledger.save(ledger.constant(within, size=INDEX).storage)
+        by_blocks = within * sum(sizes)
+    return ShawScheme(where, keys=keys, values=values, distances=distances, by_blocks=by_blocks)
 
 
 @dataclass(frozen=True)
