@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_train import ENVIRONMENT
+from tests.cli.typed import typed
 from tests.training.toy import SMALL, write_pairs
 
 LINES = ["abc", "", "gfedc", "a", "   ", "bbd", "ccdd"]
@@ -74,18 +75,24 @@ def test_a_pipe_is_answered_line_by_line(run: str) -> None:
 
 def test_formats(run: str, tmp_path: Path) -> None:
     """--scores = score, to the digits printed; n-best in Moses' format; JSON keeps what it does not know."""
+
+    def scores_of(*arguments: str) -> list[str]:
+        result = typed("score", run, *arguments)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.splitlines()
+
     scored = [line.split("\t") for line in lines_of(clearhead("run", run, "--scores", given=b"abc\ngfe\n"))]
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{source}\t{text}\n" for source, (text, _) in zip(("abc", "gfe"), scored, strict=True)))
-    scores = lines_of(clearhead("score", run, str(pairs)))
+    scores = scores_of(str(pairs))
     assert [float(value) for _, value in scored] == pytest.approx([float(value) for value in scores], abs=1e-5)
     hard = "decoding.attention=hard"
     (line,) = lines_of(clearhead("run", run, "--scores", hard, "decoding.min_length=3", given=b"abc\n"))
     answer, value = line.split("\t")
     pair = tmp_path / "pair.tsv"
     pair.write_text(f"abc\t{answer}\n")
-    assert float(lines_of(clearhead("score", run, str(pair), hard))[0]) == pytest.approx(float(value), abs=1e-5)
-    assert float(lines_of(clearhead("score", run, str(pair)))[0]) != pytest.approx(float(value), abs=1e-3)
+    assert float(scores_of(str(pair), hard)[0]) == pytest.approx(float(value), abs=1e-5)
+    assert float(scores_of(str(pair))[0]) != pytest.approx(float(value), abs=1e-3)
     best = [line.split(" ||| ") for line in lines_of(clearhead("run", run, "--n-best", "3", given=b"abc\ngfe\n"))]
     assert [row[0] for row in best] == ["0", "0", "0", "1", "1", "1"]
     assert [best[0][1], best[3][1]] == [text for text, _ in scored]
@@ -94,7 +101,7 @@ def test_formats(run: str, tmp_path: Path) -> None:
     (table,) = [json.loads(line) for line in lines_of(clearhead("run", run, str(source), "--json", "--n-best", "2"))]
     assert (table["source"], table["id"], table["note"], table["target"]) == ("abc", 7, "ä", scored[0][0])
     assert len(table["answers"]) == 2
-    (row,) = [json.loads(line) for line in lines_of(clearhead("score", run, str(pairs), "--json"))[:1]]
+    (row,) = [json.loads(line) for line in scores_of(str(pairs), "--json")[:1]]
     assert sum(row["tokens"]) == pytest.approx(row["log_probability"])
 
 
