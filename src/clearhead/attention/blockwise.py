@@ -228,7 +228,7 @@ class _ByDistance(torch.autograd.Function):
         least, tiny = torch.finfo(query.dtype).min, torch.finfo(query.dtype).tiny
         for head in range(heads):
             head_query, head_keys, head_values = query[:, head], keys[:, head], values[:, head]
-            table, met, places, bias = _of_head(head, *tables)
+            table, met, places, bias = _of_head(head, *tables)  # (w, d), (w, d), (w, e), (w,)
             by_key = None if met is None else head_keys @ met.T  # (b, m, w)
             for block in blocks:
                 rows = head_query[:, block.first : block.last]

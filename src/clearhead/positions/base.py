@@ -1,7 +1,8 @@
 """The two hooks through which positions enter a model.
 
-Shapes: b batch, n queries, m keys, h heads, d features. Positions are whole numbers counted from the first real
-token; a batch whose lines all start at the left edge shares one row of them, ``(n,)``, otherwise ``(b, n)``.
+Shapes: b batch, n queries, m keys, h heads, d features, e of a value, w distances. Positions are whole numbers counted
+from the first real token; a batch whose lines all start at the left edge shares one row of them, ``(n,)``, otherwise
+``(b, n)``.
 """
 
 from typing import NamedTuple
@@ -44,7 +45,7 @@ class RelativePosition(nn.Module):
     """What a scheme may do inside attention: each part does nothing unless the scheme overrides it."""
 
     alike_beyond: int | None = None
-    """For a scheme that ``tables`` tell: from this distance on, in either direction, nothing changes."""
+    """A scheme that has ``tables`` says here from which distance on, in either direction, their rows are alike."""
     weighs_positions = False
     """Whether ``value_term`` does something, for which the weights must be formed."""
 

@@ -120,18 +120,18 @@ def keep(new: Sketch, so_far: Expr) -> Sketch:
 def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHead, look: Look) -> Sketch:
     """choice(score/scale + bias)V (L0.5): explicit, which forms the n×m weights, or fused, which does not (L1.11)."""
     n, m, scheme = query.shape[-2], keys.shape[-2], look.scheme
-    visible, alone = look.visible(n, m), look.so_far is None
+    visible, stepping = look.visible(n, m), look.so_far is not None
     fusable = query.ledger.path == "fused" and spec.score != "additive" and spec.choice == "soft"
-    if fusable and alone and scheme.by_blocks is not None:
+    if fusable and not stepping and scheme.by_blocks is not None:
         query.ledger.save(Storage(scheme.by_blocks * FLOAT))
         return without_weights(query, keys, values, visible=visible)
     bias, scaled = scheme.bias(), spec.scale != "none"
     if (term := scheme.key_term(query)) is not None:
         term = term.scale() if scaled else term
         bias = term if bias is None else bias.add(term)
-    masked = look.causal and alone
+    masked = look.causal and not stepping
     if fusable and not scheme.weighs_positions:
-        if scheme.by_distance is not None and alone:  # what may not be seen is −∞ in it
+        if scheme.by_distance is not None and not stepping:  # what may not be seen is −∞ in it
             keys, values, bias, masked = keys.copy(), values.copy(), scheme.by_distance, False
         return _fused(query, keys, values, bias=bias, masked=masked, visible=visible)
     if spec.score == "additive":

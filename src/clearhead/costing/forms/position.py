@@ -152,14 +152,15 @@ class ShawScheme(Scheme):
 
 def shaw(spec: Shaw, ledger: Ledger, where: Acting) -> Scheme:
     """Tables of 2k + 1 vectors, in every layer its own."""
-    distances = 2 * ledger.letters("k", spec.farthest, where.part) + 1
+    farthest = ledger.letters("k", spec.farthest, where.part)
+    distances = 2 * farthest + 1
     keys, values = spec.relative != "values", spec.relative != "keys"
     sizes = [size for used, size in ((keys, where.head_size), (values, where.value_size)) if used]
     for size in sizes:
         ledger.parameter(distances, size, kind="table")
     by_blocks = None
     if ledger.path == "fused":
-        within = distances_within((distances - 1) / 2, where.queries, where.keys)
+        within = distances_within(farthest, where.queries, where.keys)
         ledger.save(ledger.constant(within, size=INDEX).storage)
         by_blocks = within * sum(sizes)
     return ShawScheme(where, keys=keys, values=values, distances=distances, by_blocks=by_blocks)
