@@ -3,22 +3,31 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+TORCH = $(shell grep -o '^torch==[^ ]*' requirements.lock)
 # three minutes are for training: dev is looked at by greedy search
 DEMO := decoding.beam_size=1
 
-.PHONY: help setup demo test lint types layers pytest prove bench docs format lock clean
+.PHONY: help setup demo test lint types layers pytest prove bench docs format lock audit clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(READY)  ## make .venv with the versions of requirements.lock
 
-# torch first and by its exact version: an open range pulls gigabytes of GPU libraries
+# Everything by its hash. torch is fetched first and alone, because pip prefers files whose address names a hash, and so
+# the build for GPUs, to a build for CPUs that lies on this machine. Where only the build for GPUs is to be had, the second
+# but last line adds the libraries that it names.
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "clearhead needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^torch==' requirements.lock)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	sed -n '/^torch==/,/[^\\]$$/p' requirements.lock > $(VENV)/torch.lock
+	sed '/^torch==/,/[^\\]$$/d' requirements.lock > $(VENV)/rest.lock
+	$(PIP) download --quiet --no-deps --dest $(VENV)/torch $(TORCH)
+	$(PIP) install --quiet --require-hashes --no-deps --no-index --find-links $(VENV)/torch -r $(VENV)/torch.lock
+	$(PIP) install --quiet --require-hashes --no-deps -r $(VENV)/rest.lock
+	$(PIP) install --quiet $(TORCH)
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@rm -rf $(VENV)/torch
 	@touch $(READY)
 
 demo: setup  ## train English spelling → pronunciation for about 3 minutes, score it on words never seen
@@ -37,7 +46,7 @@ layers: setup
 	$(BIN)/lint-imports
 
 pytest: setup
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
 
 prove: setup  ## the long proofs, about an hour; writes docs/evidence/proofs.md
 	$(BIN)/python -m tools.prove
@@ -55,9 +64,11 @@ format: setup  ## let ruff put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: setup  ## write what is installed now to requirements.lock
-	@{ head -n 1 requirements.lock; $(BIN)/pip freeze --all --exclude pip --exclude-editable | sed 's/+cpu//'; } > requirements.new
-	@mv requirements.new requirements.lock
+lock: setup  ## write what is installed now to requirements.lock, with the hashes of the package index
+	$(BIN)/python -m tools.lock
+
+audit: setup  ## hold what is installed against the lock; write build/sbom.cdx.json
+	$(BIN)/python -m tools.audit
 
 clean:  ## remove what setup and the tests made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -24,11 +24,11 @@ import torch
 from torch import Tensor
 
 from clearhead.attention import (
+    AttentionContext,
     DisentangledAttention,
     LinformerAttention,
     MultiHeadAttention,
     RelativeTable,
-    Sight,
 )
 from clearhead.positions import AlibiBias, BucketBias, RelativePosition, RotaryPosition, ShawPosition
 
@@ -49,7 +49,7 @@ def with_scheme(make: Callable[[], RelativePosition]) -> Callable[[int], Run]:
         attention, scheme, places = MultiHeadAttention(width=WIDTH, heads=HEADS), make(), torch.arange(length)
 
         def run(x: Tensor) -> Tensor:
-            out: Tensor = attention(x, sight=Sight(scheme=scheme, queries=places, keys=places))
+            out: Tensor = attention(x, context=AttentionContext(scheme=scheme, queries=places, keys=places))
             return out
 
         return run
@@ -67,7 +67,7 @@ def disentangled(length: int) -> Run:
     places = torch.arange(length)
 
     def run(x: Tensor) -> Tensor:
-        out: Tensor = module(x, sight=Sight(queries=places, keys=places))
+        out: Tensor = module(x, context=AttentionContext(queries=places, keys=places))
         return out
 
     run.module = module  # type: ignore[attr-defined]

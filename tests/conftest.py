@@ -15,6 +15,19 @@ def _seed() -> None:
     torch.manual_seed(20)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a file stay together, and so do those of folders that share a trained model or the lectures' outcomes.
+
+    So one worker makes what they share, and not both.
+    """
+    for item in items:
+        folder = item.path.parent.name
+        together = "lectures" if item.path.stem == "test_lecture" else folder
+        item.add_marker(pytest.mark.xdist_group(together if together in SHARING else str(item.path)))
+
+
+SHARING = ("lectures", "predictor")
 PARITY = "parity"
 
 

@@ -8,7 +8,6 @@ its recipe, so a lesson cannot leave out what it is named after. A *control* lac
 A mechanism that is registered without a lesson is an error: see `missing`.
 """
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +20,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from clearhead.machine import cores
 from clearhead.models import EncoderModel, Model, Seq2Seq, build
 from clearhead.predictor import Crew, Engine
 from clearhead.recipe import Recipe, kinds, read_recipe, recipe_from, recipe_table, slots
@@ -404,7 +404,7 @@ def prove(words: Iterable[str] = ()) -> tuple[list[str], list[str]]:
     lessons += [(control.lesson, 0.0, control.below) for control in CONTROLS]
     if words:
         lessons = [row for row in lessons if any(word in f"{_called(*row[:2])} {row[0].task}" for word in words)]
-    with Crew(learn, os.cpu_count() or 1) as crew:
+    with Crew(learn, cores()) as crew:
         outcomes = crew.results(lesson for lesson, _, _ in lessons)
         for (lesson, least, most), got in zip(lessons, outcomes, strict=True):
             note = "" if least else f" (must stay below {most:.0%})"

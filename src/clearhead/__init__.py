@@ -9,11 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from clearhead.attention import AttentionContext as AttentionContext
     from clearhead.attention import AxialAttention as AxialAttention
     from clearhead.attention import Cache as Cache
     from clearhead.attention import GridAttention as GridAttention
     from clearhead.attention import MultiHeadAttention as MultiHeadAttention
-    from clearhead.attention import Sight as Sight
     from clearhead.attention import WindowAttention as WindowAttention
     from clearhead.attention import attend as attend
     from clearhead.attention import causal_mask as causal_mask
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from clearhead.predictor import Labeller as Labeller
     from clearhead.predictor import Predictor as Predictor
     from clearhead.predictor import TextWriter as TextWriter
+    from clearhead.predictor import UnknownCharacters as UnknownCharacters
     from clearhead.predictor import load as load
     from clearhead.recipe import Recipe as Recipe
     from clearhead.recipe import preset_names as preset_names
@@ -92,7 +93,7 @@ __version__ = "0.1.0"
 _CONTENTS: dict[str, list[str]] = {
     "recipe": ["Recipe", "read_recipe", "recipe_toml", "preset_names", "register"],
     "attention": [
-        *("attend", "weigh", "choose", "causal_mask", "Sight", "Cache", "MultiHeadAttention"),
+        *("attend", "weigh", "choose", "causal_mask", "AttentionContext", "Cache", "MultiHeadAttention"),
         *("GridAttention", "AxialAttention", "WindowAttention"),
     ],
     "positions": [
@@ -112,7 +113,7 @@ _CONTENTS: dict[str, list[str]] = {
     ],
     "costing": ["cost", "Cost", "Formula"],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
-    "predictor": ["load", "Predictor", "TextWriter", "Labeller", "Filler", "Answer"],
+    "predictor": ["load", "Predictor", "TextWriter", "Labeller", "Filler", "Answer", "UnknownCharacters"],
     "interop": ["load_huggingface"],
     "lectures": ["claims", "demonstrate", "Outcome"],
     "errors": ["ClearheadError", "RecipeError"],

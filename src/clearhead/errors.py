@@ -1,6 +1,7 @@
 """Everything clearhead raises on purpose, each with the exit code that the command line returns for it.
 
     ClearheadError            1  something failed
+    ├── MissingExtra          1  an optional package is not installed
     ├── RecipeError           2  the recipe, or what was typed, is wrong: every problem at once
     ├── UnsupportedModel      2  a foreign model asks for something clearhead does not have
     ├── DataError             3  what was fed in cannot be used
@@ -27,6 +28,13 @@ class ClearheadError(Exception):
     """The root of the tree: what clearhead says instead of a traceback."""
 
     exit_code = 1
+
+
+class MissingExtra(ClearheadError):
+    """What was asked for needs a package that comes with an extra of clearhead; says how to install it."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f'{what} needs the package {package}: pip install "clearhead[{extra}]"')
 
 
 @dataclass(frozen=True)
@@ -122,6 +130,8 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     >>> did_you_mean("layrs", ["layers", "width"])
     '; did you mean layers?'
     """
+    if len(word) > 100:  # comparing takes time that grows with the square of the length
+        return ""
     by_lower = {name.lower(): name for name in known}
     nearest = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean {by_lower[nearest[0]]}?" if nearest else ""

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers.models.deberta.modeling_deberta import build_relative_position
 from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 
-from clearhead.attention import DisentangledAttention, KeyValues, RelativeTable, Sight, blockwise
+from clearhead.attention import AttentionContext, DisentangledAttention, KeyValues, RelativeTable, blockwise
 from clearhead.attention.disentangled import log_bucket
 
 B, N, H, D, K = 2, 6, 2, 8, 3
@@ -112,13 +112,15 @@ TABLES: dict[str, dict[str, Any]] = {
 }
 
 
-def _both_paths(module: DisentangledAttention, x: Tensor, sight: Sight, memory: Tensor | None) -> list[tuple[Any, ...]]:
+def _both_paths(
+    module: DisentangledAttention, x: Tensor, context: AttentionContext, memory: Tensor | None
+) -> list[tuple[Any, ...]]:
     results = []
     for path in ("explicit", "fused"):
         module.path = path
         module.zero_grad()
         leaf = x.clone().requires_grad_()
-        out = module(leaf, memory, sight=sight)
+        out = module(leaf, memory, context=context)
         out.square().sum().backward()
         results.append((out.detach(), leaf.grad, *(parameter.grad for parameter in module.parameters())))
     return results
@@ -139,14 +141,14 @@ def test_blocks_are_the_whole(settings: dict[str, Any], case: str, monkeypatch: 
     if case == "padded":
         present[0] = False  # a line of padding alone
     hidden = present if "padded" in case or case == "memory" else None
-    sight = Sight(present=hidden, causal="causal" in case, queries=queries, keys=keys)
-    explicit, blocks = _both_paths(module, x, sight, memory)
+    context = AttentionContext(present=hidden, causal="causal" in case, queries=queries, keys=keys)
+    explicit, blocks = _both_paths(module, x, context, memory)
     for mine, expected in zip(blocks, explicit, strict=True):
         torch.testing.assert_close(mine, expected, atol=1e-10, rtol=1e-8)
     assert explicit[0].isfinite().all()
-    wrong = Sight(present=hidden, causal="causal" in case, queries=queries + 1, keys=keys)  # off by one
+    wrong = AttentionContext(present=hidden, causal="causal" in case, queries=queries + 1, keys=keys)  # off by one
     if "causal" not in case:
-        assert not torch.allclose(module(x, memory, sight=wrong), explicit[0], atol=1e-3)
+        assert not torch.allclose(module(x, memory, context=wrong), explicit[0], atol=1e-3)
 
 
 @pytest.mark.parametrize("settings", TABLES.values(), ids=TABLES)
@@ -155,13 +157,13 @@ def test_a_cache_is_right_at_every_offset(settings: dict[str, Any], chunks: tupl
     """Contract 2: causal with a cache, in any chunks; the table is projected once."""
     module = make(**settings)
     x, places = torch.randn(3, 7, D), torch.arange(7)
-    whole = module(x, sight=Sight(causal=True, queries=places, keys=places))
+    whole = module(x, context=AttentionContext(causal=True, queries=places, keys=places))
     cache, parts, start = KeyValues(), [], 0
     for size in chunks:
         end = start + size
         with torch.no_grad():
-            sight = Sight(causal=True, queries=places[start:end], keys=places[:end])
-            parts.append(module(x[:, start:end], sight=sight, cache=cache))
+            context = AttentionContext(causal=True, queries=places[start:end], keys=places[:end])
+            parts.append(module(x[:, start:end], context=context, cache=cache))
         start = end
     torch.testing.assert_close(torch.cat(parts, 1), whole, atol=1e-5, rtol=1e-5)
     assert "places" in cache.kept
@@ -170,7 +172,7 @@ def test_a_cache_is_right_at_every_offset(settings: dict[str, Any], chunks: tupl
 def test_causal_is_algorithm_1_with_a_mask() -> None:
     module, places = make(), torch.arange(N)
     x = torch.randn(1, N, D)
-    out = module(x, sight=Sight(causal=True, queries=places, keys=places))
+    out = module(x, context=AttentionContext(causal=True, queries=places, keys=places))
     seen = torch.ones(N, N).tril().bool()
     torch.testing.assert_close(out[0], algorithm_1(module, x[0], seen=seen), atol=1e-5, rtol=1e-5)
 

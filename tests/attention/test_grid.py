@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from clearhead.attention import (
+    AttentionContext,
     AxialAttention,
     GridAttention,
     MultiHeadAttention,
-    Sight,
     WindowAttention,
     from_tiles,
     to_tiles,
@@ -110,7 +110,7 @@ def test_window_attention_is_full_attention_behind_a_mask() -> None:
         x, y = torch.arange(X * Y) // Y + offset, torch.arange(X * Y) % Y
         window = x // size * Y + y // size
         mask = window[:, None] == window[None, :]
-        rows = [full(cells, sight=Sight(present=mask[i].expand(2, -1)))[:, i] for i in range(X * Y)]
+        rows = [full(cells, context=AttentionContext(present=mask[i].expand(2, -1)))[:, i] for i in range(X * Y)]
         return torch.stack(rows, dim=1)
 
     torch.testing.assert_close(module(cells), masked(0), atol=1e-5, rtol=1e-5)
@@ -141,15 +141,15 @@ def modules(grid: tuple[int, int] = (X, Y), **settings: Any) -> dict[str, Any]:
     }
 
 
-def sight_with_bias(grid: tuple[int, int]) -> Sight:
+def context_with_bias(grid: tuple[int, int]) -> AttentionContext:
     where = torch.arange(grid[0] * grid[1])
-    return Sight(scheme=randomise(GridBias(heads=H, grid=grid, farthest=2)), queries=where, keys=where)
+    return AttentionContext(scheme=randomise(GridBias(heads=H, grid=grid, farthest=2)), queries=where, keys=where)
 
 
 @pytest.mark.parametrize("kind", ["axial", "window"])
 def test_biases_reach_the_tiles(kind: str) -> None:
     """A bias by distance inside rows, columns and windows equals the same bias on full attention behind a mask."""
-    module, sight = modules()[kind], sight_with_bias((X, Y))
+    module, context = modules()[kind], context_with_bias((X, Y))
     cells = torch.randn(1, X * Y, D)
     x, y = torch.arange(X * Y) // Y, torch.arange(X * Y) % Y
 
@@ -159,8 +159,8 @@ def test_biases_reach_the_tiles(kind: str) -> None:
             part(tokens).view(X * Y, H, -1).transpose(0, 1)
             for part in (attention.query, attention.key, attention.value)
         )
-        assert sight.bias is not None
-        scores = query @ key.mT / (D // H) ** 0.5 + sight.bias
+        assert context.bias is not None
+        scores = query @ key.mT / (D // H) ** 0.5 + context.bias
         weights = scores.masked_fill(together[:, None] != together[None, :], float("-inf")).softmax(-1)
         out: Tensor = attention.output((weights @ value).transpose(0, 1).flatten(1))
         return out
@@ -170,19 +170,19 @@ def test_biases_reach_the_tiles(kind: str) -> None:
             expected = full(module.columns, full(module.rows, cells[0], x), y)
         else:
             expected = full(module.inside, cells[0], x // 2 * Y + y // 2)
-        torch.testing.assert_close(module(cells, sight=sight)[0], expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(module(cells, context=context)[0], expected, atol=1e-5, rtol=1e-5)
         assert not torch.allclose(module(cells)[0], expected, atol=1e-3)  # without the bias
 
 
 def test_a_stack_of_layers_computes_the_bias_of_a_tile_once() -> None:
-    sight = sight_with_bias((X, Y))
+    context = context_with_bias((X, Y))
     module = modules()["axial"]
     cells = torch.randn(1, X * Y, D)
-    module(cells, sight=sight)
-    first = {tile: inside.bias for tile, inside in sight.tiles.items()}
-    module(cells, sight=sight)
+    module(cells, context=context)
+    first = {tile: inside.bias for tile, inside in context.tiles.items()}
+    module(cells, context=context)
     assert first.keys() == {(1, Y), (X, 1)}
-    assert all(sight.tiles[tile].bias is bias for tile, bias in first.items())
+    assert all(context.tiles[tile].bias is bias for tile, bias in first.items())
 
 
 @pytest.mark.parametrize("kind", ["grid", "axial", "window"])
@@ -192,9 +192,9 @@ def test_hidden_cells_are_not_seen(kind: str) -> None:
     cells = torch.randn(1, X * Y, D)
     changed = cells.clone()
     changed[0, 7] += 1.0
-    sight = Sight(present=torch.arange(X * Y)[None] != 7)
+    context = AttentionContext(present=torch.arange(X * Y)[None] != 7)
     others = torch.arange(X * Y) != 7
-    seen, unseen = module(cells, sight=sight), module(changed, sight=sight)
+    seen, unseen = module(cells, context=context), module(changed, context=context)
     torch.testing.assert_close(seen[0, others], unseen[0, others], atol=1e-6, rtol=1e-5)
     assert not torch.allclose(module(cells)[0, others], module(changed)[0, others], atol=1e-4)
 
@@ -208,7 +208,7 @@ def test_gradients_in_float64(kind: str, score: ScoreName) -> None:
     where = torch.arange(8)
     cells = torch.randn(1, 8, 6, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(
-        lambda cells: module(cells, sight=Sight(scheme=scheme, queries=where, keys=where)), (cells,)
+        lambda cells: module(cells, context=AttentionContext(scheme=scheme, queries=where, keys=where)), (cells,)
     )
 
 
@@ -227,7 +227,7 @@ def test_a_hard_choice_takes_one_cell_of_the_tile(kind: str) -> None:
 
 def test_nothing_on_a_grid_is_causal() -> None:
     with pytest.raises(ValueError, match="cannot be causal"):
-        modules()["grid"](torch.randn(1, X * Y, D), sight=Sight(causal=True))
+        modules()["grid"](torch.randn(1, X * Y, D), context=AttentionContext(causal=True))
 
 
 class Largest(TorchDispatchMode):

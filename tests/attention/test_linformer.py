@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from clearhead.attention import KeyValues, LinformerAttention, MultiHeadAttention, Sight
+from clearhead.attention import AttentionContext, KeyValues, LinformerAttention, MultiHeadAttention
 from clearhead.errors import RecipeError, TooLong
 from clearhead.models import build, count_parameters
 from clearhead.recipe import read_recipe
@@ -89,7 +89,7 @@ def test_padding_is_zero_before_it_is_mixed_in(left: bool) -> None:
     present = torch.arange(8)[None] >= 3 if left else torch.arange(8)[None] < 5
     keys = (present.long().cumsum(1) - 1).clamp(min=0) if left else torch.arange(8)
     rows = slice(3, 8) if left else slice(0, 5)
-    out = module(padded, sight=Sight(present=present, keys=keys))[:, rows]
+    out = module(padded, context=AttentionContext(present=present, keys=keys))[:, rows]
     torch.testing.assert_close(out, module(x), atol=1e-6, rtol=1e-5)
     assert not torch.allclose(module(padded)[:, rows], module(x), atol=1e-3)  # the wrong variant: nobody hides them
 
@@ -97,7 +97,11 @@ def test_padding_is_zero_before_it_is_mixed_in(left: bool) -> None:
 def test_a_source_of_padding_alone_gives_nothing() -> None:
     """Edge case: 0, not NaN, with finite gradients."""
     module = make(output=False)
-    out = module(torch.randn(1, 2, D), torch.randn(1, 4, D), sight=Sight(present=torch.zeros(1, 4, dtype=torch.bool)))
+    out = module(
+        torch.randn(1, 2, D),
+        torch.randn(1, 4, D),
+        context=AttentionContext(present=torch.zeros(1, 4, dtype=torch.bool)),
+    )
     assert torch.equal(out, torch.zeros_like(out))
     out.sum().backward()
     assert all(p.grad.isfinite().all() for p in module.parameters() if p.grad is not None)
@@ -144,7 +148,7 @@ def test_gradients_in_float64() -> None:
     present = torch.tensor([[True, True, True, False]])
 
     def run(x: Tensor, *_: Tensor) -> Tensor:
-        out: Tensor = module(x, sight=Sight(present=present))
+        out: Tensor = module(x, context=AttentionContext(present=present))
         return out
 
     x = torch.randn(1, 4, D, dtype=torch.double, requires_grad=True)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from clearhead.attention import Cache, KeyValues, MultiHeadAttention, Sight, blockwise
+from clearhead.attention import AttentionContext, Cache, KeyValues, MultiHeadAttention, blockwise
 from clearhead.positions import AlibiBias, BucketBias, RotaryPosition, ShawPosition
 
 
@@ -199,7 +199,7 @@ def test_the_fused_path_equals_the_explicit_one(scheme: str, padded: bool, causa
     present = torch.ones(2, 6, dtype=torch.bool)
     present[1, 4:] = False
     positions = torch.arange(6)
-    sight = Sight(
+    context = AttentionContext(
         present=present if padded else None,
         causal=causal,
         scheme=SCHEMES[scheme](),
@@ -208,22 +208,22 @@ def test_the_fused_path_equals_the_explicit_one(scheme: str, padded: bool, causa
     )
     x = torch.randn(2, 6, 8, requires_grad=True)
     module.path = "fused"
-    fast = module(x, sight=sight)
+    fast = module(x, context=context)
     with torch.no_grad():  # biases of distances take another way where nothing is learnt
-        torch.testing.assert_close(module(x, sight=sight), fast, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(module(x, context=context), fast, atol=1e-6, rtol=1e-5)
     module.path = "explicit"
-    slow = module(x, sight=sight)
+    slow = module(x, context=context)
     torch.testing.assert_close(slow, fast, atol=1e-6, rtol=1e-5)
     (fast_slope,), (slow_slope,) = (torch.autograd.grad(out.square().sum(), x) for out in (fast, slow))
     torch.testing.assert_close(fast_slope, slow_slope, atol=1e-5, rtol=1e-4)
     module.path = "auto"
     seen: list[Tensor] = []
     handle = module.weights.register_forward_hook(lambda _m, _i, weights: seen.append(weights))
-    torch.testing.assert_close(module(x, sight=sight), fast, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(module(x, context=context), fast, atol=1e-6, rtol=1e-5)
     handle.remove()
     assert seen[0].shape == (2, 2, 6, 6)
     torch.testing.assert_close(seen[0].sum(-1), torch.ones(2, 2, 6))
-    module(x, sight=sight)
+    module(x, context=context)
     assert len(seen) == 1  # nobody watches any more: the weights are not formed
 
 
@@ -244,9 +244,9 @@ def test_nothing_of_all_pairs_is_held_in_training(kind: str, causal: bool) -> No
             kept.append(tensor.untyped_storage().nbytes() // tensor.element_size())
             return tensor
 
-        sight = Sight(causal=causal, scheme=scheme, queries=positions, keys=positions)
+        context = AttentionContext(causal=causal, scheme=scheme, queries=positions, keys=positions)
         with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-            module(x, sight=sight)
+            module(x, context=context)
         return max(kept)
 
     assert largest("fused") == n * width
@@ -285,8 +285,10 @@ def test_what_is_learnt_of_distances_acts_by_blocks(
         module.zero_grad()
         scheme.zero_grad()
         leaf = x.clone().requires_grad_()
-        sight = Sight(present=hidden, causal="causal" in case, scheme=scheme, queries=queries + shift, keys=keys)
-        out = module(leaf, memory, sight=sight)
+        context = AttentionContext(
+            present=hidden, causal="causal" in case, scheme=scheme, queries=queries + shift, keys=keys
+        )
+        out = module(leaf, memory, context=context)
         out.square().sum().backward()
         return [out.detach(), leaf.grad, *(p.grad.clone() for p in (*module.parameters(), *scheme.parameters()))]
 
@@ -300,8 +302,8 @@ def test_what_is_learnt_of_distances_acts_by_blocks(
         torch.testing.assert_close(mine, other, atol=1e-10, rtol=1e-8)
     with torch.no_grad():
         module.path = "fused"
-        sight = Sight(present=hidden, causal="causal" in case, scheme=scheme, queries=queries, keys=keys)
-        torch.testing.assert_close(module(x, memory, sight=sight), expected[0], atol=1e-10, rtol=1e-8)
+        context = AttentionContext(present=hidden, causal="causal" in case, scheme=scheme, queries=queries, keys=keys)
+        torch.testing.assert_close(module(x, memory, context=context), expected[0], atol=1e-10, rtol=1e-8)
     if "causal" not in case:  # the wrong variant: positions that are off by one
         assert not torch.allclose(results("fused", shift=1)[0], expected[0], atol=1e-3)
 
@@ -314,13 +316,13 @@ def test_a_cache_is_right_at_every_offset(scheme: str, chunks: tuple[int, ...]) 
     relative = SCHEMES[scheme]()
     x = torch.randn(3, 7, 8)
     positions = torch.arange(7)
-    whole = module(x, sight=Sight(causal=True, scheme=relative, queries=positions, keys=positions))
+    whole = module(x, context=AttentionContext(causal=True, scheme=relative, queries=positions, keys=positions))
     cache, parts, start = KeyValues(), [], 0
     for size in chunks:
         end = start + size
-        sight = Sight(causal=True, scheme=relative, queries=positions[start:end], keys=positions[:end])
+        context = AttentionContext(causal=True, scheme=relative, queries=positions[start:end], keys=positions[:end])
         with torch.no_grad():
-            parts.append(module(x[:, start:end], sight=sight, cache=cache))
+            parts.append(module(x[:, start:end], context=context, cache=cache))
         start = end
     torch.testing.assert_close(torch.cat(parts, dim=1), whole, atol=1e-6, rtol=1e-5)
     if scheme == "rope" and len(chunks) > 1:  # the wrong variant: every chunk starts at position 0 again
@@ -328,9 +330,9 @@ def test_a_cache_is_right_at_every_offset(scheme: str, chunks: tuple[int, ...]) 
         for part in x.split(list(chunks), dim=1):
             size = part.shape[1]
             total = cache.length + size
-            wrong = Sight(causal=True, scheme=relative, queries=positions[:size], keys=positions[:total] * 0)
+            wrong = AttentionContext(causal=True, scheme=relative, queries=positions[:size], keys=positions[:total] * 0)
             with torch.no_grad():
-                parts.append(module(part, sight=wrong, cache=cache))
+                parts.append(module(part, context=wrong, cache=cache))
         assert not torch.allclose(torch.cat(parts, dim=1), whole, atol=1e-3)
 
 
@@ -339,7 +341,7 @@ def test_gradients_in_float64() -> None:
     for score, projections in itertools.product(("dot", "multiplicative", "additive"), (True, False)):
         module = MultiHeadAttention(width=4, heads=2, score=score, projections=projections).double()  # type: ignore[arg-type]
         x = torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True)
-        assert torch.autograd.gradcheck(lambda x, module=module: module(x, sight=Sight(causal=True)), (x,))
+        assert torch.autograd.gradcheck(lambda x, module=module: module(x, context=AttentionContext(causal=True)), (x,))
 
 
 def test_a_cache_grows_in_place_and_is_reordered() -> None:
@@ -381,7 +383,7 @@ def test_dropout_acts_on_the_weights_of_both_paths() -> None:
 def test_a_cache_stays_outside_of_autograd() -> None:
     module = randomise(MultiHeadAttention(width=8, heads=2))
     cache = KeyValues()
-    module(torch.randn(1, 2, 8), sight=Sight(causal=True), cache=cache)
+    module(torch.randn(1, 2, 8), context=AttentionContext(causal=True), cache=cache)
     assert not any(part.requires_grad for part in cache.view())
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead.attention import Sight
+from clearhead.attention import AttentionContext
 from tests.models.zoo import make
 
 
@@ -21,7 +21,7 @@ def test_L1_7_a_layer_is_attention_then_feed_forward(place: str) -> None:
 
     attended = around(layer.around_attention, layer.attention, x)
     expected = around(layer.around_feedforward, layer.feedforward, attended)
-    torch.testing.assert_close(layer(x, Sight()), expected)
+    torch.testing.assert_close(layer(x, AttentionContext()), expected)
     swapped = around(layer.around_attention, layer.attention, around(layer.around_feedforward, layer.feedforward, x))
     assert not torch.allclose(swapped, expected, atol=1e-3)
 
@@ -32,10 +32,10 @@ def test_L1_7_a_decoder_layer_looks_at_the_memory_in_between() -> None:
     x, memory = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
     present = torch.ones(2, 7, dtype=torch.bool)
     present[1, 4:] = False
-    sight, memory_sight = Sight(causal=True), Sight(present=present)
-    own = layer.around_attention.norm(x + layer.attention(x, sight=sight))
-    crossed = layer.around_cross.norm(own + layer.cross(own, memory, sight=memory_sight))
+    context, memory_context = AttentionContext(causal=True), AttentionContext(present=present)
+    own = layer.around_attention.norm(x + layer.attention(x, context=context))
+    crossed = layer.around_cross.norm(own + layer.cross(own, memory, context=memory_context))
     expected = layer.around_feedforward.norm(crossed + layer.feedforward(crossed))
-    mine = layer(x, sight, memory=memory, memory_sight=memory_sight)
+    mine = layer(x, context, memory=memory, memory_context=memory_context)
     torch.testing.assert_close(mine, expected)
-    assert not torch.allclose(layer(x, sight, memory=memory, memory_sight=Sight()), expected, atol=1e-3)
+    assert not torch.allclose(layer(x, context, memory=memory, memory_context=AttentionContext()), expected, atol=1e-3)

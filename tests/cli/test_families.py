@@ -110,7 +110,6 @@ def test_killed_while_writing_and_resumed_ends_the_same(tmp_path: Path) -> None:
     assert undisturbed.returncode == 0, undisturbed.stderr.decode()
     process = start(*arguments, "-o", str(tmp_path / "killed"))
     kill_while_writing(process, tmp_path / "killed" / "last", after=3)
-    process.communicate()
     resumed = clearhead(*arguments, "-o", str(tmp_path / "killed"), "--resume")
     assert resumed.returncode == 0, resumed.stderr.decode()
     assert "going on after step" in resumed.stderr.decode()
@@ -142,7 +141,7 @@ BAD: dict[str, str | bytes] = {
         (["train", "empty.tsv", "model.family=classifier"], "line 1: empty text"),
         (["train", "gap.txt"], "gap.txt, line 2: empty line"),
         (["train", "bytes.txt"], "bytes.txt, line 2: is not UTF-8"),
-        (["train", "nothing.txt"], "0 lines of text are too few"),
+        (["train", "nothing.txt"], "nothing.txt: is empty"),
         (["train", "few.txt", "model.family=encoder"], "1 lines of text are too few"),
         (["eval", "CLASSIFIER", "unknown.tsv"], "unknown.tsv, line 2: label 'sideways' is not in the training data"),
         (["score", "CLASSIFIER", "unknown.tsv"], "unknown.tsv, line 2: label 'sideways'"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.forked import Forked, forked
 from tests.cli.test_train import ENVIRONMENT
 from tests.cli.typed import typed
 from tests.training.toy import SMALL, write_pairs
@@ -19,8 +20,7 @@ LINES = ["abc", "", "gfedc", "a", "   ", "bbd", "ccdd"]
 
 
 def clearhead(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "clearhead", *arguments]
-    return subprocess.run(command, input=given, capture_output=True, check=False, env=ENVIRONMENT)
+    return forked(*arguments, given=given, env=ENVIRONMENT)
 
 
 def lines_of(result: subprocess.CompletedProcess[bytes]) -> list[str]:
@@ -59,9 +59,8 @@ def test_one_line_out_for_every_line_in(run: str, tmp_path: Path) -> None:
 
 def test_a_pipe_is_answered_line_by_line(run: str) -> None:
     """Each answer is there before the next line is written."""
-    command = [sys.executable, "-m", "clearhead", "run", run]
     answers = []
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT) as process:
+    with Forked(["run", run], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for line in LINES:
@@ -115,6 +114,36 @@ def test_long_lines_are_cut_and_said(run: str) -> None:
     assert "standard input, line 2: is longer than decoding.max_source allows" in result.stderr.decode()
 
 
+def test_what_the_model_does_not_know_is_named(run: str, tmp_path: Path) -> None:
+    """With its line, ten times; the others are counted, apart from other warnings. score and eval do so too."""
+    given = "\n".join(["abc", "HELLO", *(["axb"] * 12), "a" * 2000]).encode()
+    result = clearhead("run", run, "decoding.max_length=2", given=given)
+    assert len(lines_of(result)) == 15
+    said = result.stderr.decode().splitlines()
+    assert said[0] == "standard input, line 2: the model does not know H E L O; train with data.case=lower, or " + (
+        "lower-case the input"
+    )
+    assert said[1] == "standard input, line 3: the model does not know x"
+    assert "… and 3 more warnings of this kind" in said
+    assert any("line 15: is longer than" in line for line in said)
+    assert len(said) == 12
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("abc\tA\nABC\tA\n")
+    for verb in ("score", "eval"):
+        shown = typed(verb, run, str(pairs))
+        assert shown.returncode == 0
+        assert "pairs.tsv, line 2: the model does not know A B C; train with data.case=lower" in shown.stderr
+
+
+def test_standard_input_by_its_name(run: str, tmp_path: Path) -> None:
+    """`-` is standard input, also among files; a pipe that has a name is read like a file."""
+    file = tmp_path / "lines.txt"
+    file.write_text("gfe\n")
+    both = lines_of(clearhead("run", run, "-", str(file), given=b"abc\n"))
+    assert both == lines_of(clearhead("run", run, given=b"abc\ngfe\n"))
+    assert lines_of(clearhead("run", run, "/dev/stdin", given=b"abc\n")) == both[:1]
+
+
 def test_sampling_does_not_depend_on_the_workers(run: str) -> None:
     settings = ["decoding.sample=true", "decoding.seed=3"]
     given = "\n".join(LINES * 20).encode()
@@ -130,6 +159,9 @@ def test_sampling_does_not_depend_on_the_workers(run: str) -> None:
         (["model.layers=2"], b"", 2, "only decoding.key can be set"),
         (["decoding.beam=2"], b"", 2, "did you mean beam_size?"),
         (["--beam-size", "0"], b"", 2, "decoding.beam_size = 0"),
+        (["--threads", "1000000000000"], b"a", 2, "--threads"),
+        (["decoding.banned=[99999999]"], b"a", 2, "there is no token 99999999: ids go from 0 to"),
+        (["."], b"", 3, ".: is a folder, not a file of data"),
         (["--n-best", "5", "--beam-size", "2"], b"a", 1, "5 answers need a beam of 5"),
         ([], b"abc\n\xff\n", 3, "standard input, line 2: is not UTF-8 (byte 1 of the line is 0xff)"),
         (["--from", "jsonl"], b"abc\n", 3, "standard input, line 1: not JSON"),

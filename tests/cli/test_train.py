@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.cli.forked import Forked, forked
 from tests.cli.typed import typed
 from tests.training.test_trainer import assert_same_run
 from tests.training.toy import SMALL, write_pairs
@@ -19,13 +21,11 @@ ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "NO_COLOR": "1", "COLUMNS": 
 
 
 def clearhead(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "clearhead", *arguments]
-    return subprocess.run(command, input=given, capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    return forked(*arguments, given=given, env=ENVIRONMENT, text=True)
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "clearhead", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    return Forked(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
 
 
 def test_train_evaluate_and_go_on(tmp_path: Path) -> None:
@@ -48,46 +48,83 @@ def test_train_evaluate_and_go_on(tmp_path: Path) -> None:
     assert "going on after step 150" in finished.stderr
 
 
-KILLS = int(os.environ.get("CLEARHEAD_KILLS", "4"))
-"""How often the run is killed; `make prove` asks for more."""
+KILLS = int(os.environ.get("CLEARHEAD_KILLS", "0"))
+"""How often a run is killed; `make prove` asks for a hundred, the tests for a few."""
 
 
-def test_a_storm_of_kills_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("processes", "usual"), [(1, 4), (2, 1)])
+def test_a_storm_of_kills_changes_nothing(tmp_path: Path, processes: int, usual: int) -> None:
     """Contract 3: SIGKILL at random instants, and every other time in the middle of writing a checkpoint."""
-    pairs = write_pairs(tmp_path / "pairs.tsv")
-    hard = ["training.accumulate=2", "training.evaluate_every=20", "training.save_every=1", "training.patience=99"]
-    arguments = ["--max-steps", "60", *hard, *SMALL]
-    undisturbed = clearhead("train", str(pairs), "-o", str(tmp_path / "whole"), *arguments)
-    assert undisturbed.returncode == 0, undisturbed.stderr
-    rng, kills, while_writing = random.Random(4), 0, 0
-    for _ in range(40 + 10 * KILLS):
-        process = start("train", str(pairs), "-o", str(tmp_path / "storm"), "--resume", *arguments)
-        if kills % 2 and kills < KILLS:
-            while_writing += kill_while_writing(process, tmp_path / "storm" / "last", after=rng.randint(1, 4))
-        try:
-            _, errors = process.communicate(timeout=rng.uniform(2.0, 4.5) if kills < KILLS else 300)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-        if process.returncode != -signal.SIGKILL:
+    wanted = KILLS or usual
+    pairs, rng = write_pairs(tmp_path / "pairs.tsv"), random.Random(4)
+    hard = ["training.accumulate=2", "training.evaluate_every=20", "training.save_every=1", "training.patience=999"]
+    arguments = ["train", str(pairs), "--max-steps", str(40 + 15 * wanted), *hard, *SMALL]
+    launch = start if processes == 1 else together
+    undisturbed = launch(*arguments, "-o", str(tmp_path / "whole"))
+    _, errors = undisturbed.communicate(timeout=600)
+    assert undisturbed.returncode == 0, errors
+    kills, while_writing = 0, 0
+    while True:
+        process = launch(*arguments, "-o", str(tmp_path / "storm"), "--resume")
+        if kills == wanted:
             break
+        if kills == 0 and wanted > 1:
+            time.sleep(rng.uniform(0.5, 4.0))  # perhaps before it trains, or while it prepares
+            kill_all(process)
+        else:
+            after, pause = rng.randint(1, 4), rng.uniform(0, 0.1) if kills % 2 else 0.0
+            while_writing += kill_while_writing(process, tmp_path / "storm" / "last", after, pause)
+        assert process.returncode == -signal.SIGKILL  # it had steps left to do
         kills += 1
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
-    assert kills >= 2
-    assert while_writing >= 1
+    assert "going on after step" in errors
     assert_same_run(tmp_path / "whole", tmp_path / "storm")
-    print(f"killed {kills} times, {while_writing} of them while a checkpoint was written: the run ends bit-identical")
+    found = f"{while_writing} of them while a checkpoint was written"
+    print(f"{processes} process{'es' if processes > 1 else ''}: killed {kills} times, {found}: ends bit-identical")
 
 
-def kill_while_writing(process: subprocess.Popen[str], folder: Path, after: int) -> bool:
-    """Kill a run while it writes its checkpoint number ``after`` from now; whether that file was left unfinished."""
-    old = set(folder.glob(".step-*"))
-    seen: set[Path] = set()
-    while process.poll() is None and len(seen) < after:
-        seen |= set(folder.glob(".step-*")) - old
-    process.kill()
-    process.wait()
+def together(*arguments: str) -> subprocess.Popen[str]:
+    """Two processes that train one model."""
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "clearhead"]
+    command = [sys.executable, *launch, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+
+
+def kill_while_writing(process: subprocess.Popen[str], folder: Path, after: int, pause: float = 0.0) -> bool:
+    """Kill a run while it writes a checkpoint, ``after`` or more from now, or after a pause; whether one was begun."""
+    old, first = set(folder.glob(".step-*")), newest(folder)
+    while process.poll() is None and newest(folder) < first + after:
+        time.sleep(0.001)
+    if pause:
+        time.sleep(pause)
+    family = family_of(process)
+    while not pause and process.poll() is None and not set(folder.glob(".step-*")) - old:
+        pass
+    kill_all(process, family)
     return bool(set(folder.glob(".step-*")) - old)
+
+
+def newest(folder: Path) -> int:
+    """The step of the newest checkpoint."""
+    return max((int(file.stem.removeprefix("step-")) for file in folder.glob("step-*.safetensors")), default=0)
+
+
+def family_of(process: subprocess.Popen[str]) -> list[int]:
+    """A process and all that it has started."""
+    family = [process.pid]
+    for pid in family:
+        with suppress(OSError):
+            family += [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return family
+
+
+def kill_all(process: subprocess.Popen[str], family: list[int] | None = None) -> None:
+    """SIGKILL for a process and its family: torchrun does not take its own with it."""
+    for pid in family or family_of(process):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.communicate()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

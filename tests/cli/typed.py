@@ -2,23 +2,21 @@
 
 import io
 import os
-import signal
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from subprocess import CompletedProcess
 from unittest.mock import patch
 
-from clearhead.cli import main
+from clearhead.cli import BUG, main
 
 
 def typed(*arguments: str) -> CompletedProcess[str]:
-    """What a command without input prints, and how it ends; what it should not raise, it raises here."""
+    """What a command without input prints, and how it ends; a bug is no way to end."""
     out, err = io.StringIO(), io.StringIO()
     code: object = 0
-    before = signal.getsignal(signal.SIGPIPE)
     with (
         patch.object(sys, "argv", ["clearhead", *arguments]),
-        patch.dict(os.environ, {"NO_COLOR": "1", "COLUMNS": "100"}),
+        patch.dict(os.environ, {"NO_COLOR": "1", "COLUMNS": "100", "CLEARHEAD_TRACEBACK": "1"}),
         redirect_stdout(out),
         redirect_stderr(err),
     ):
@@ -26,7 +24,6 @@ def typed(*arguments: str) -> CompletedProcess[str]:
             main()
         except SystemExit as end:
             code = end.code
-        finally:
-            signal.signal(signal.SIGPIPE, before)
     assert code is None or isinstance(code, int)
+    assert BUG not in err.getvalue(), err.getvalue()
     return CompletedProcess(arguments, code or 0, out.getvalue(), err.getvalue())

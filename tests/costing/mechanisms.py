@@ -121,6 +121,8 @@ READERS: dict[str, list[str]] = {
         for sharing in ("none", "headwise", "key-value", "layerwise")
     },
     "segments": ["model.embedding.segments=2"],
+    "head over tokens": ["model.head=tokens"],
+    "transformed head over tokens": ["model.head=tokens", "model.head_transform=gelu"],
     "statistics over the sequence": ["model.norm.axis=sequence"],
     "statistics over the sequence, ε outside": ["model.norm.axis=sequence", "model.norm.eps_place=outside"],
 }
@@ -148,6 +150,7 @@ CASES = [
         Case(f"seq2seq: {name}", ("model.family=seq2seq", HEADS, *overrides), "pair", exports=_opens(name))
         for name, overrides in {
             **{name: OPTIONS[name] for name in ("plain", "free sizes", "position t5", "disentangled alone")},
+            "disentangled across": [*PLACED, "model.cross.attention.kind=disentangled"],
             "linformer": attention_overrides("linformer"),
             "another encoder": ["model.encoder.width=32", "model.encoder.heads=4", "model.decoder.layers=2"],
         }.items()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.data import PAIRS, check_corpus, read_corpus
+from clearhead.data import PAIRS, check, check_corpus, read_corpus
 from clearhead.errors import DataError
 from clearhead.recipe import Data
 
@@ -73,6 +73,26 @@ def test_the_task_g2p_en() -> None:
         for pair in read_corpus(Data(task="g2p-en", stress=True), PAIRS).dev
         for character in pair.target
     )
+
+
+def test_the_doctor_samples_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens of one pair in four are counted; what is too long, stands there twice or leaks is found in all of them."""
+    train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
+    rows = [f"word {i}\tW {i}" for i in range(398)]
+    rows[101] = "long " * 300 + "\tW"
+    train.write_text("\n".join([*rows, rows[5], rows[7]]))
+    dev.write_text(f"{rows[102]}\nnew one\tW\n")
+    corpus = read_corpus(Data(train=str(train), dev=str(dev)), PAIRS)
+    whole = check_corpus(corpus)
+    assert not whole.notes
+    monkeypatch.setattr(check, "SAMPLE", 100)
+    monkeypatch.setattr(check, "_CHUNK", 30)
+    sampled = check_corpus(corpus)
+    assert "those of one in 4 pairs" in sampled.notes[0]
+    assert sampled.sides["source"].lengths.total() == 100
+    assert [finding.count for finding in sampled.findings] == [finding.count for finding in whole.findings]
+    monkeypatch.setattr(check, "REMEMBERED", 200)
+    assert "counted in one of 2 pairs" in check_corpus(corpus).notes[1]
 
 
 def test_the_doctor_finds_what_is_wrong(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_bad_lines_are_refused_with_their_numbers(tmp_path: Path) -> None:
         f"{file}, line 4: empty line",
         f"{file}, line 5: 1 columns between tabs instead of 2",
         f"{file}, line 6: 3 columns between tabs instead of 2",
-        "mend these lines, or leave them out with data.bad_lines=skip",
+        "fix these lines, or leave them out with data.bad_lines=skip",
     ]
 
 

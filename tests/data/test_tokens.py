@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.data import SPECIALS, UNK, Codec, codecs_of, learn_codecs, suitable_kind
+from clearhead.data.tokens import Kind, lowered
 from clearhead.errors import DataError
 from clearhead.recipe import Data, Tokenizer
 
@@ -80,3 +81,32 @@ def _bpe() -> Codec:
     if "bpe" not in _cache:
         _cache["bpe"] = Codec.learn("bpe", SENTENCES, size=400)
     return _cache["bpe"]
+
+
+@pytest.mark.parametrize("kind", ["characters", "symbols", "bpe", "unigram"])
+def test_case_is_part_of_the_tokenizer(kind: Kind) -> None:
+    """Learnt from text with capitals or without, read with them or without, kept as JSON or not: the same ids."""
+    texts = ["Der Mann ist HIER", "die Frau auch", "ÄPFEL und Birnen", "ΟΔΟΣ"] * 20
+    codec = Codec.learn(kind, texts, 60, case="lower")
+    assert len(codec) == len(Codec.learn(kind, lowered(texts), 60))
+    again = Codec.from_json(codec.to_json())
+    for text in texts[:3]:
+        assert codec.encode([text.upper()]) == codec.encode([text.lower()]) == again.encode([text])
+        assert codec.decode(codec.encode([text])) == [text.lower()]
+    assert codec.read(texts)[1] == [()] * len(texts)
+    assert again.kind == kind
+
+
+def test_a_shared_vocabulary_lowers_the_source_alone() -> None:
+    left, right = learn_codecs(["Ab cd"] * 9, ["Ab Cd"] * 9, Data(case="lower", shared=True))
+    assert len(left) == len(right)
+    assert left.encode(["AB"]) == left.encode(["ab"]) == right.encode(["ab"])
+    assert right.decode(right.encode(["Ab Cd"])) == ["Ab Cd"]
+
+
+def test_what_is_unknown_is_named() -> None:
+    codec = Codec.learn("characters", ["abc"])
+    assert codec.read(["abc", "xaXx\n", ""])[1] == [(), ("x", "X", "\n"), ()]
+    assert Codec.learn("symbols", ["a bc"]).read(["a b <s> bc"])[1] == [("b", "<s>")]
+    assert Codec.learn("bpe", ["abc"], 300).read(["日本"])[1] == [()]
+    assert Codec.learn("unigram", ["abc abd"] * 9, 12).read(["abc 日本"])[1] == [("日本",)]

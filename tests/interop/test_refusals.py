@@ -153,7 +153,7 @@ def test_the_published_vit_is_the_preset() -> None:
         (BLOOM_560M, {"slow_but_exact": True}, "slow_but_exact = True is not supported"),
         (BART_BASE, {"encoder_layerdrop": 0.1}, "encoder_layerdrop = 0.1 is not supported"),
         (BART_BASE, {"a_new_trick": 7}, "clearhead does not know the settings: a_new_trick = 7"),
-        (BART_BASE, {"quantization_config": {"bits": 4}}, "does not know the settings: quantization_config"),
+        (BART_BASE, {"quantization_config": {"bits": 4}}, "quantization_config = {'bits': 4} is not supported"),
         (BART_BASE, {"eos_token_id": [2, 3]}, "eos_token_id = [2, 3]: one id is supported, nothing else"),
         (BERT_BASE, {"position_embedding_type": "relative_key"}, "position_embedding_type = 'relative_key' is not"),
         (BERT_BASE, {"is_decoder": True}, "is_decoder = True is not supported"),

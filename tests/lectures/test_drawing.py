@@ -5,9 +5,9 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from clearhead.drawing import svg, text
+from clearhead.drawing.axis import Axis
 from clearhead.lectures import Bars, Figure, Heat, Lines, Series, claims
-from clearhead.lectures.drawing import svg, text
-from clearhead.lectures.drawing.axis import Axis
 from tests.lectures.outcomes import outcome
 
 FIGURES: dict[str, Figure] = {
@@ -19,6 +19,14 @@ FIGURES: dict[str, Figure] = {
         (Series("a", (1.0, 2.0), (3.0, 4.0)), Series("b", (1.0, 2.0), (9.0, 1.0))),
     ),
     "log": Lines("Log", "One.", "n", "y", (Series("", (64.0, 4096.0), (1e-6, 1e3)),), log_x=True, log_y=True),
+    "marked": Lines(
+        "Marks",
+        "Two.",
+        "n",
+        "y",
+        (Series("", (1.0, 9.0), (5.0, 7.0)),),
+        marks=((1.0, 5.0, "first"), (9.0, 7.0, "last")),
+    ),
     "flat": Lines("Flat", "Constant.", "n", "y", (Series("", (1.0, 2.0), (5.0, 5.0)),)),
     "bars": Bars(
         "Bars", "Some.", "weight", ("one", "a much longer label than that"), (("x", (1.0, -2.0)), ("y", (0.0, 3.0)))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from clearhead.errors import DeviceError, DoesNotFit
-from clearhead.models import build, count_parameters, pick_device
+from clearhead.models import build, count_parameters, model_bytes, outline, pick_device, use_cores
 from clearhead.recipe import read_recipe
 
 PUBLISHED = {
@@ -131,7 +131,7 @@ def test_dropout_stands_where_the_recipe_puts_it() -> None:
 
 
 def test_a_model_that_does_not_fit_is_named() -> None:
-    with pytest.raises(DoesNotFit, match="does not fit into memory"):
+    with pytest.raises(DoesNotFit, match=r"the model needs about .* GiB, and .* are free: choose a smaller width"):
         build(read_recipe("tiny", "model.width=1000000", "model.heads=1"))
 
 
@@ -152,3 +152,35 @@ def test_devices() -> None:
     if not torch.cuda.is_available():
         with pytest.raises(DeviceError, match="cuda is not available on this machine"):
             pick_device("cuda:1")
+
+
+def test_the_memory_of_a_model_is_known_before_it_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two layers tell what a thousand weigh: no module is made for each of them."""
+    for words in (["tiny"], ["rnn-luong", "model.width=20"], ["gpt2", "model.width=24", "model.layers=5"], ["vit-b16"]):
+        spec = read_recipe(*words).model
+        whole = outline(spec)
+        tensors = [*whole.parameters(), *whole.buffers()]
+        assert model_bytes(spec) == sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    monkeypatch.setattr("clearhead.machine.free_memory", lambda: 1 << 30)
+    made, make = [0], torch.nn.Linear.__init__
+
+    def counted(*words: Any, **more: Any) -> None:
+        made[0] += 1
+        make(*words, **more)
+
+    monkeypatch.setattr(torch.nn.Linear, "__init__", counted)
+    with pytest.raises(DoesNotFit, match=r"needs about .* GiB, and 1\.0 GiB are free"):
+        build(read_recipe("tiny", "model.layers=10000"))
+    assert 0 < made[0] < 200
+
+
+def test_torch_runs_the_threads_that_the_process_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own default counts the machine's cores, whatever the container allows."""
+    before = torch.get_num_threads()
+    try:
+        for allowed in (3, 1):
+            monkeypatch.setattr("clearhead.models.device.cores", lambda allowed=allowed: allowed)
+            use_cores()
+            assert torch.get_num_threads() == allowed
+    finally:
+        torch.set_num_threads(before)

@@ -200,7 +200,7 @@ def test_L1_9_rejects_a_mask_that_is_off_by_one(monkeypatch: pytest.MonkeyPatch)
         def mask(n: int, m: int, device: torch.device | None = None, shift: int = shift) -> Tensor:
             return torch.ones(n, m, dtype=torch.bool).tril(m - n + shift)
 
-        monkeypatch.setattr("clearhead.attention.sight.causal_mask", mask)
+        monkeypatch.setattr("clearhead.attention.context.causal_mask", mask)
         jacobian = _influence(model, ids)
         assert bool((jacobian[future] > 0).any()) == sees_future
 

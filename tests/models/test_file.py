@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from clearhead.errors import ClearheadError, DamagedFile, ForeignFile, ModelFileError, NewerFile, TruncatedFile
 from clearhead.models import SavedModel, build, load_model, save_model, stored_tensors
-from clearhead.models.file import VERSION
 from clearhead.recipe import read_recipe
+from clearhead.recipe.stored import VERSION
 
 RECIPE = read_recipe(
     "small", "model.layers=1", "model.width=8", "model.heads=2", "model.feedforward.width=8", "model.embedding.tie=all"

@@ -74,6 +74,7 @@ for sharing in ("none", "headwise", "key-value", "layerwise"):
     VARIANTS[f"Linformer {sharing}"] = VARIANTS["attention linformer"] + parts
 PLACED = ["model.position.kind=none", "model.attention.kind=disentangled", "model.attention.span=3"]
 VARIANTS["disentangled alone"] = PLACED
+VARIANTS["disentangled and sinusoids"] = [*attention_overrides("disentangled"), "model.position.kind=sinusoidal"]
 VARIANTS["disentangled v2"] = [
     *PLACED,
     "model.attention.span=6",

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import Wav2Vec2BertConfig
 from transformers.models.wav2vec2_bert.modeling_wav2vec2_bert import Wav2Vec2BertSelfAttention
 
-from clearhead.attention import MultiHeadAttention, Sight
+from clearhead.attention import AttentionContext, MultiHeadAttention
 from clearhead.positions import ShawPosition, shaw_index
 
 N, M, H, D, E, K = 4, 7, 2, 6, 5, 2
@@ -43,7 +43,7 @@ def test_L2_12_relative_vectors_join_keys_and_values(half: Any, start: int) -> N
     scheme = ShawPosition(head_size=D, value_size=E, farthest=K, relative=half)
     module = MultiHeadAttention(width=12, heads=H, query_size=D, value_size=E, output=False)
     x, memory = torch.randn(3, N, 12), torch.randn(3, M, 12)
-    sight = Sight(scheme=scheme, queries=torch.arange(N) + start, keys=torch.arange(M))
+    context = AttentionContext(scheme=scheme, queries=torch.arange(N) + start, keys=torch.arange(M))
     q, k = (part.view(3, -1, H, D).transpose(1, 2) for part in (module.query(x), module.key(memory)))
     v = module.value(memory).view(3, M, H, E).transpose(1, 2)
 
@@ -53,7 +53,7 @@ def test_L2_12_relative_vectors_join_keys_and_values(half: Any, start: int) -> N
     expected = joined(_literal(q, k, v, scheme, start))
     for path in ("auto", "fused", "explicit"):
         module.path = path
-        torch.testing.assert_close(module(x, memory, sight=sight), expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(module(x, memory, context=context), expected, atol=1e-5, rtol=1e-5)
     wrong = joined(_literal(q, k, v, scheme, start + 1))  # off by one
     assert not torch.allclose(wrong, expected, atol=1e-3)
     if half != "values":  # the term of the keys is scaled too
@@ -89,12 +89,14 @@ def test_L2_12_keys_are_those_of_wav2vec2_bert() -> None:
         our.load_state_dict(their.state_dict())
     x = torch.randn(2, 9, 12)
     positions = torch.arange(9)
-    out = mine(x, sight=Sight(scheme=scheme, queries=positions, keys=positions))
+    out = mine(x, context=AttentionContext(scheme=scheme, queries=positions, keys=positions))
     expected = theirs(x)[0]
     assert (out - expected).abs().max() < 1e-5
     with torch.no_grad():
         scheme.keys.weight.copy_(scheme.keys.weight.flip(0))  # left and right exchanged
-    assert (mine(x, sight=Sight(scheme=scheme, queries=positions, keys=positions)) - expected).abs().max() > 1e-2
+    assert (
+        mine(x, context=AttentionContext(scheme=scheme, queries=positions, keys=positions)) - expected
+    ).abs().max() > 1e-2
 
 
 def test_gradients_in_float64() -> None:

@@ -197,7 +197,7 @@ def test_all_problems_at_once_with_file_and_line(tmp_path: Path) -> None:
         f'{file}, line 3: model.layers = "six": must be a whole number ≥ 1 and ≤ 10000',
         f"{file}, line 4: model.widht: no such setting; did you mean width?",
         f'{file}, line 7: model.encoder.norm.place = "mid": must be pre or post',
-        f"{file}, line 8: model.encoder.norm.eps = -1: must be a number ≥ 0",
+        f"{file}, line 8: model.encoder.norm.eps = -1: must be a number ≥ 0 and ≤ 1",
     ]
 
 

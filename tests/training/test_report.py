@@ -17,7 +17,9 @@ def write(folder: Path, steps: range, *, after: int = 0) -> None:
     report.forget_after(after)
     report.start(after)
     for step in steps:
-        report.training({"step": step, "loss": 10.0 / step + after, "rate": 0.1}, tokens=50, seconds=float(step))
+        report.training(
+            {"step": step, "loss": 10.0 / step + after, "rate": 0.1}, tokens=50, seconds=float(step), busy=1.0
+        )
     report.dev({"step": steps[-1], "dev_bleu": 30.0 + after}, best=True, seconds=1.0)
     report.stop()
 
@@ -43,5 +45,5 @@ def test_without_the_package_that_is_said(tmp_path: Path, monkeypatch: pytest.Mo
         return original(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(ClearheadError, match="pip install tensorboard"):
+    with pytest.raises(ClearheadError, match=r'pip install "clearhead\[tensorboard\]"'):
         Report(tmp_path, tensorboard=True)

@@ -3,20 +3,23 @@
 from clearhead.attention.attend import attend, fused, fused_by_distance, weigh
 from clearhead.attention.cache import Cache, KeyValues, LayerCache
 from clearhead.attention.choice import choose, choosing
+from clearhead.attention.context import AttentionContext, causal_mask
 from clearhead.attention.disentangled import DisentangledAttention, RelativeTable
 from clearhead.attention.grid import AxialAttention, GridAttention, WindowAttention, from_tiles, to_tiles
+from clearhead.attention.heads import Heads, Weights
 from clearhead.attention.linformer import LengthMap, LinformerAttention
-from clearhead.attention.multihead import MultiHeadAttention, Weights
+from clearhead.attention.multihead import MultiHeadAttention
 from clearhead.attention.score import AdditiveScore, DotScore, MultiplicativeScore, additive, divisor, dot
-from clearhead.attention.sight import Sight, causal_mask
 
 __all__ = [
     "AdditiveScore",
+    "AttentionContext",
     "AxialAttention",
     "Cache",
     "DisentangledAttention",
     "DotScore",
     "GridAttention",
+    "Heads",
     "KeyValues",
     "LayerCache",
     "LengthMap",
@@ -24,7 +27,6 @@ __all__ = [
     "MultiHeadAttention",
     "MultiplicativeScore",
     "RelativeTable",
-    "Sight",
     "Weights",
     "WindowAttention",
     "additive",

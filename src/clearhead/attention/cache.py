@@ -5,6 +5,7 @@ A cache is for decoding: it is written in place, outside of autograd.
 Shapes: b batch, h heads, t tokens so far, d and e features of a key and of a value.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +52,21 @@ class KeyValues:
     def nbytes(self) -> int:
         """Bytes of the keys and values stored, without the room kept for more."""
         return 0 if self._keys is None else sum(part.numel() * part.element_size() for part in self.view())
+
+
+def remembered(
+    cache: KeyValues | None,
+    candidates: Callable[[], tuple[Tensor, Tensor]],
+    *,
+    fixed: bool,
+) -> tuple[Float[Tensor, "b h t d"], Float[Tensor, "b h t e"]]:
+    """Keys and values of all tokens: those that the cache has, and the ``candidates``, which are added to it.
+
+    A ``fixed`` memory is the same in every step: its candidates are made only once. Without a cache nothing is kept.
+    """
+    if cache is None:
+        return candidates()
+    return cache.view() if fixed and cache.length else cache.append(*candidates())
 
 
 def _with_room(

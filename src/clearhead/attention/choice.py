@@ -11,6 +11,13 @@ from torch import Tensor, nn
 Choice = Literal["soft", "hard"]
 
 
+def check_choice(choice: Choice) -> Choice:
+    """The choice itself, if there is one of that name."""
+    if choice not in ("soft", "hard"):
+        raise ValueError(f"no choice {choice!r} (there are: soft, hard)")
+    return choice
+
+
 def choose(
     scores: Float[Tensor, "*b n m"], mask: Bool[Tensor, "..."] | None = None, choice: Choice = "soft"
 ) -> Float[Tensor, "*b n m"]:

@@ -12,15 +12,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from clearhead.attention.blockwise import Distances, attend_by_distance
-from clearhead.attention.cache import KeyValues
-from clearhead.attention.choice import Choice, choose
-from clearhead.attention.multihead import MultiHeadAttention
-from clearhead.attention.sight import Sight
+from clearhead.attention.cache import KeyValues, remembered
+from clearhead.attention.choice import Choice, check_choice, choose
+from clearhead.attention.context import AttentionContext
+from clearhead.attention.heads import Heads
+from clearhead.attention.paths import MANY_DISENTANGLED_KEYS, MANY_TO_LEARN_FROM, works_in_blocks
+from clearhead.attention.score import DotScore
 from clearhead.recipe import Disentangled
 
 Term = Literal["c2c", "c2p", "p2c"]
-FEW_KEYS, FEW_KEYS_TO_LEARN = 384, 1024
-"""Up to so many, the weights are formed whole, which is then the faster way: blocks compute them twice to learn."""
 
 
 def log_bucket(distance: Int[Tensor, "*shape"], buckets: int, span: int) -> Int[Tensor, "*shape"]:
@@ -45,7 +45,7 @@ class RelativeTable(nn.Module):
         self.norm = nn.LayerNorm(width, eps=1e-7) if normalised else None
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
+        """What the settings are."""
         return f"distances up to {self.span}" + (f" in {self.buckets} buckets" if self.buckets else "")
 
     def row(self, distance: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
@@ -67,7 +67,7 @@ class RelativeTable(nn.Module):
         return vectors if self.norm is None else self.norm(vectors)
 
 
-class DisentangledAttention(MultiHeadAttention):
+class DisentangledAttention(Heads):
     """(Q_i·K_j + Q_i·K^r_δ(i,j) + K_j·Q^r_δ(i,j))/√(3d): content to content, to position, and back (L4.9).
 
     3 is the number of terms that are used. The last index is δ(j, i) in the paper, and δ(i, j) in every released model,
@@ -88,24 +88,17 @@ class DisentangledAttention(MultiHeadAttention):
         memory_width: int | None = None,
         dropout: float = 0.0,
     ) -> None:
-        scale = math.sqrt(len(set(terms)) * (width // heads))
-        super().__init__(
-            width=width,
-            heads=heads,
-            memory_width=memory_width,
-            scale=scale,
-            choice=choice,
-            bias=bias,
-            dropout=dropout,
-        )
-        self.terms, self.p2c_index, self.root = tuple(sorted(set(terms))), p2c_index, scale
+        super().__init__(width=width, heads=heads, memory_width=memory_width, bias=bias, dropout=dropout)
+        self.terms, self.p2c_index, self.choice = tuple(sorted(set(terms))), p2c_index, check_choice(choice)
+        self.scale = math.sqrt(len(self.terms) * self.query_size)
+        self.score = DotScore()
         self.places = shared
         own = not shared_projections
         self.place_key = nn.Linear(width, width, bias=bias) if own and "c2p" in terms else None
         self.place_query = nn.Linear(width, width, bias=bias) if own and "p2c" in terms else None
 
     @classmethod
-    def from_spec(  # type: ignore[override]
+    def from_spec(
         cls, spec: Disentangled, *, width: int, memory_width: int, dropout: float, shared: RelativeTable
     ) -> "DisentangledAttention":
         """Build from a recipe, around the table of the stack."""
@@ -118,33 +111,42 @@ class DisentangledAttention(MultiHeadAttention):
         return RelativeTable(width=width, span=spec.span, buckets=spec.buckets, normalised=spec.normalised)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
+        """What the settings are."""
         return f"{self.heads} heads, {self.choice}, {' + '.join(self.terms)}"
+
+    def forward(
+        self,
+        tokens: Float[Tensor, "b n d"],
+        memory: Float[Tensor, "b m k"] | None = None,
+        *,
+        context: AttentionContext | None = None,
+        cache: KeyValues | None = None,
+    ) -> Float[Tensor, "b n d"]:
+        """Let every token look at the others, or at a memory, by what they are and by how far apart they stand."""
+        context = context or AttentionContext()
+        seen = tokens if memory is None else memory
+        keys, values = remembered(cache, lambda: self.candidates(seen), fixed=memory is not None)
+        return self.join(self._attend(self.queries(tokens), keys, values, context, cache))
 
     def _attend(
         self,
         query: Float[Tensor, "b h n q"],
         keys: Float[Tensor, "b h m q"],
         values: Float[Tensor, "b h m q"],
-        sight: Sight,
-        cache: KeyValues | None = None,
+        context: AttentionContext,
+        cache: KeyValues | None,
     ) -> Float[Tensor, "b h n q"]:
         n, m = query.shape[2], keys.shape[2]
-        rows, columns = sight.queries, sight.keys
+        rows, columns = context.queries, context.keys
         if rows is None or columns is None:
             rows, columns = torch.arange(m - n, m, device=query.device), torch.arange(m, device=query.device)
-        if rows.dim() == 1 and self._in_blocks(n, m):
-            return self._blockwise(query, keys, values, sight, int(rows[0] - columns[0]))
-        scores = self._scores(query, keys, rows, columns, cache) / self.root
-        weights = choose(scores, sight.mask(n, m, query.device), self.choice)
+        many = MANY_TO_LEARN_FROM if torch.is_grad_enabled() else MANY_DISENTANGLED_KEYS
+        if rows.dim() == 1 and works_in_blocks(self, n, m, many):
+            return self._blockwise(query, keys, values, context, int(rows[0] - columns[0]))
+        scores = self._scores(query, keys, rows, columns, cache) / self.scale
+        weights = choose(scores, context.mask(n, m, query.device), self.choice)
         heads: Tensor = self.drop(self.weights(weights)) @ values
         return heads
-
-    def _in_blocks(self, queries: int, keys: int) -> bool:
-        if queries == 1 or not self._fusable(keys) or (self.training and self.drop.p):
-            return False
-        few = FEW_KEYS_TO_LEARN if torch.is_grad_enabled() else FEW_KEYS
-        return self.path == "fused" or keys > few
 
     def _scores(
         self,
@@ -193,7 +195,7 @@ class DisentangledAttention(MultiHeadAttention):
         query: Float[Tensor, "b h n q"],
         keys: Float[Tensor, "b h m q"],
         values: Float[Tensor, "b h m q"],
-        sight: Sight,
+        context: AttentionContext,
         offset: int,
     ) -> Float[Tensor, "b h n q"]:
         """The same without holding n×m scores."""
@@ -213,10 +215,10 @@ class DisentangledAttention(MultiHeadAttention):
             query_table=None if from_place is None else from_place[:, back],
             distances=distances,
             content="c2c" in self.terms,
-            scale=self.root,
+            scale=self.scale,
             offset=offset,
-            causal=sight.causal,
-            present=sight.present,
+            causal=context.causal,
+            present=context.present,
         )
 
 

@@ -10,9 +10,9 @@ Shapes: b batch, n = X·Y cells, d features; t tiles of r × c cells, each a seq
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from clearhead.attention.context import AttentionContext
 from clearhead.attention.multihead import MultiHeadAttention
-from clearhead.attention.sight import Sight
-from clearhead.recipe import Axial, Grid, MultiHead, Window
+from clearhead.recipe import Axial, Grid, Window
 
 Cells = tuple[int, int]
 """Rows and columns: of a grid, or of a tile."""
@@ -33,28 +33,28 @@ def from_tiles(tiles: Shaped[Tensor, "bt s *f"], grid: Cells, tile: Cells) -> Sh
 
 
 def attend_in_tiles(
-    attention: MultiHeadAttention, cells: Float[Tensor, "b n d"], *, grid: Cells, tile: Cells, sight: Sight | None
+    attention: MultiHeadAttention,
+    cells: Float[Tensor, "b n d"],
+    *,
+    grid: Cells,
+    tile: Cells,
+    context: AttentionContext | None,
 ) -> Float[Tensor, "b n o"]:
     """Let every cell look at the cells of its own tile."""
     tiles = to_tiles(cells, grid, tile).contiguous()  # columns are a view, which every projection would copy anew
-    seen: Tensor = attention(tiles, sight=None if sight is None else _inside(sight, grid, tile))
+    seen: Tensor = attention(tiles, context=None if context is None else _inside(context, grid, tile))
     return from_tiles(seen, grid, tile)
 
 
-def _inside(sight: Sight, grid: Cells, tile: Cells) -> Sight:
+def _inside(context: AttentionContext, grid: Cells, tile: Cells) -> AttentionContext:
     """What is seen inside the tiles: distances are the same in all of them, so the first one's positions serve all."""
-    if sight.causal:
+    if context.causal:
         raise ValueError("nothing on a grid comes before the rest: attention on it cannot be causal")
-    if tile not in sight.tiles:
-        where = None if sight.queries is None else to_tiles(sight.queries.view(1, -1), grid, tile)[0]  # (s,)
-        present = None if sight.present is None else to_tiles(sight.present, grid, tile)  # (b·t, s)
-        sight.tiles[tile] = Sight(present=present, scheme=sight.scheme, queries=where, keys=where)
-    return sight.tiles[tile]
-
-
-def _multihead(spec: MultiHead, *, width: int, memory_width: int, dropout: float) -> MultiHeadAttention:
-    settings = spec.model_dump(include=MultiHead.model_fields.keys() - {"kind"})
-    return MultiHeadAttention(width=width, memory_width=memory_width, dropout=dropout, **settings)
+    if tile not in context.tiles:
+        where = None if context.queries is None else to_tiles(context.queries.view(1, -1), grid, tile)[0]  # (s,)
+        present = None if context.present is None else to_tiles(context.present, grid, tile)  # (b·t, s)
+        context.tiles[tile] = AttentionContext(present=present, scheme=context.scheme, queries=where, keys=where)
+    return context.tiles[tile]
 
 
 class GridAttention(nn.Module):
@@ -71,18 +71,20 @@ class GridAttention(nn.Module):
     @classmethod
     def from_spec(cls, spec: Grid, *, width: int, memory_width: int, dropout: float, grid: Cells) -> "GridAttention":
         """Build from a recipe."""
-        return cls(_multihead(spec, width=width, memory_width=memory_width, dropout=dropout), grid=grid)
+        return cls(
+            MultiHeadAttention.from_spec(spec, width=width, memory_width=memory_width, dropout=dropout), grid=grid
+        )
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
+        """What the settings are."""
         return f"{self.grid[0]} × {self.grid[1]} at once"
 
     def forward(
-        self, cells: Float[Tensor, "b n d"], *, sight: Sight | None = None, cache: None = None
+        self, cells: Float[Tensor, "b n d"], *, context: AttentionContext | None = None, cache: None = None
     ) -> Float[Tensor, "b n o"]:
         """Let every cell look at every cell."""
         del cache  # nothing on a grid is decoded step by step
-        return attend_in_tiles(self.inside, cells, grid=self.grid, tile=self.grid, sight=sight)
+        return attend_in_tiles(self.inside, cells, grid=self.grid, tile=self.grid, context=context)
 
 
 class AxialAttention(nn.Module):
@@ -99,22 +101,23 @@ class AxialAttention(nn.Module):
     def from_spec(cls, spec: Axial, *, width: int, memory_width: int, dropout: float, grid: Cells) -> "AxialAttention":
         """Build from a recipe."""
         rows, columns = (
-            _multihead(spec, width=width, memory_width=memory_width, dropout=dropout) for _ in ("rows", "columns")
+            MultiHeadAttention.from_spec(spec, width=width, memory_width=memory_width, dropout=dropout)
+            for _ in ("rows", "columns")
         )
         return cls(rows, columns, grid=grid)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
+        """What the settings are."""
         return f"{self.grid[0]} rows, then {self.grid[1]} columns"
 
     def forward(
-        self, cells: Float[Tensor, "b n d"], *, sight: Sight | None = None, cache: None = None
+        self, cells: Float[Tensor, "b n d"], *, context: AttentionContext | None = None, cache: None = None
     ) -> Float[Tensor, "b n o"]:
         """Let every cell look along its row, and then along its column at what the rows made of it."""
         del cache
         rows, columns = self.grid
-        along = attend_in_tiles(self.rows, cells, grid=self.grid, tile=(1, columns), sight=sight)
-        return attend_in_tiles(self.columns, along, grid=self.grid, tile=(rows, 1), sight=sight)
+        along = attend_in_tiles(self.rows, cells, grid=self.grid, tile=(1, columns), context=context)
+        return attend_in_tiles(self.columns, along, grid=self.grid, tile=(rows, 1), context=context)
 
 
 class WindowAttention(nn.Module):
@@ -132,17 +135,17 @@ class WindowAttention(nn.Module):
         cls, spec: Window, *, width: int, memory_width: int, dropout: float, grid: Cells
     ) -> "WindowAttention":
         """Build from a recipe."""
-        inside = _multihead(spec, width=width, memory_width=memory_width, dropout=dropout)
+        inside = MultiHeadAttention.from_spec(spec, width=width, memory_width=memory_width, dropout=dropout)
         return cls(inside, grid=grid, size=spec.size)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
+        """What the settings are."""
         return f"{self.size} × {self.size} of {self.grid[0]} × {self.grid[1]}"
 
     def forward(
-        self, cells: Float[Tensor, "b n d"], *, sight: Sight | None = None, cache: None = None
+        self, cells: Float[Tensor, "b n d"], *, context: AttentionContext | None = None, cache: None = None
     ) -> Float[Tensor, "b n o"]:
         """Let every cell look at its window."""
         del cache
         tile = (self.size, self.size)
-        return attend_in_tiles(self.inside, cells, grid=self.grid, tile=tile, sight=sight)
+        return attend_in_tiles(self.inside, cells, grid=self.grid, tile=tile, context=context)

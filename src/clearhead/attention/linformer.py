@@ -9,9 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from clearhead.attention.cache import KeyValues
+from clearhead.attention.cache import KeyValues, remembered
+from clearhead.attention.context import AttentionContext
 from clearhead.attention.multihead import MultiHeadAttention
-from clearhead.attention.sight import Sight
+from clearhead.attention.paths import attend_heads
 from clearhead.errors import TooLong
 from clearhead.recipe import Linformer
 
@@ -27,19 +28,19 @@ class LengthMap(nn.Module):
         nn.init.normal_(self.weight, std=rank**-0.5)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
+        """What the settings are."""
         maps, rank, length = self.weight.shape
         return f"{length} → {rank}" + (f", {maps} times" if maps > 1 else "")
 
-    def forward(self, heads: Float[Tensor, "b h m d"], sight: Sight) -> Float[Tensor, "b h k d"]:
+    def forward(self, heads: Float[Tensor, "b h m d"], context: AttentionContext) -> Float[Tensor, "b h k d"]:
         """Σ_j E[s, position of j] x_j for every slot s; padding counts as zero."""
-        if sight.present is not None:
-            heads = heads.masked_fill(~sight.present[:, None, :, None], 0.0)
+        if context.present is not None:
+            heads = heads.masked_fill(~context.present[:, None, :, None], 0.0)
         batch, count, length, size = heads.shape
-        if sight.keys is None or sight.keys.dim() == 1:  # token j stands at position j
+        if context.keys is None or context.keys.dim() == 1:  # token j stands at position j
             weight = self.weight[..., :length]  # (maps, k, m)
         else:
-            weight = self.weight[..., sight.keys.clamp(max=self.weight.shape[-1] - 1)]
+            weight = self.weight[..., context.keys.clamp(max=self.weight.shape[-1] - 1)]
             weight = weight.permute(2, 0, 1, 3)  # (b, maps, k, m)
         if weight.shape[-3] > 1:
             return weight @ heads
@@ -51,24 +52,38 @@ class LinformerAttention(MultiHeadAttention):
     """softmax(Q(EK)ᵀ/√d)(FV), where E and F sum up m positions into k slots (L2.14).
 
     A slot mixes positions, so no mask can hide the future, and padding must be zero before it is mixed in.
+
+    Arguments:
+        rank: slots, k.
+        length: the longest sequence, N, for which the sums have weights.
+        sharing: who shares the weights of the sums: nobody, all heads, also keys and values, also all layers.
+        shared: the map of all layers, if they share one.
+        settings: everything that ``MultiHeadAttention`` takes.
     """
 
     def __init__(
         self,
         *,
-        heads: int,
         rank: int = 64,
         length: int = 512,
         sharing: Sharing = "headwise",
         shared: LengthMap | None = None,
         **settings: Any,
     ) -> None:
-        super().__init__(heads=heads, **settings)
+        super().__init__(**settings)
         self.most_tokens = length
-        maps = heads if sharing == "none" else 1
+        maps = self.heads if sharing == "none" else 1
         self.shrink_keys = shared or LengthMap(length=length, rank=rank, maps=maps)
         together = sharing in ("key-value", "layerwise")
         self.shrink_values = self.shrink_keys if together else LengthMap(length=length, rank=rank, maps=maps)
+
+    @classmethod
+    def from_spec(  # type: ignore[override]
+        cls, spec: Linformer, *, width: int, memory_width: int, dropout: float, shared: LengthMap | None = None
+    ) -> "LinformerAttention":
+        """Build from a recipe, with the map that all layers of the stack share, if they do."""
+        settings = spec.model_dump(exclude={"kind"})
+        return cls(width=width, memory_width=memory_width, dropout=dropout, shared=shared, **settings)
 
     @staticmethod
     def shared_part(spec: Linformer, *, width: int) -> LengthMap | None:
@@ -76,25 +91,32 @@ class LinformerAttention(MultiHeadAttention):
         del width
         return LengthMap(length=spec.length, rank=spec.rank) if spec.sharing == "layerwise" else None
 
-    def _candidates(
-        self, memory: Float[Tensor, "b m k"], values: Float[Tensor, "b m v"] | None, sight: Sight
-    ) -> tuple[Float[Tensor, "b h s q"], Float[Tensor, "b h s e"]]:
-        real = memory.shape[1] if sight.present is None else int(sight.present.sum(1).max())
+    def forward(
+        self,
+        tokens: Float[Tensor, "b n d"],
+        memory: Float[Tensor, "b m k"] | None = None,
+        values: Float[Tensor, "b m v"] | None = None,
+        *,
+        context: AttentionContext | None = None,
+        cache: KeyValues | None = None,
+    ) -> Float[Tensor, "b n o"]:
+        """Let every token look at the slots that the others, or a memory, are summed up into."""
+        context = context or AttentionContext()
+
+        def slots() -> tuple[Tensor, Tensor]:
+            seen = tokens if memory is None else memory
+            self._check_length(seen.shape[1], context)
+            keys, head_values = self.candidates(seen, values)
+            return self.shrink_keys(keys, context), self.shrink_values(head_values, context)
+
+        keys, head_values = remembered(cache, slots, fixed=memory is not None)
+        # every slot may be looked at
+        return self.join(attend_heads(self, self.queries(tokens), keys, head_values, AttentionContext()))
+
+    def _check_length(self, length: int, context: AttentionContext) -> None:
+        real = length if context.present is None else int(context.present.sum(1).max())
         if real > self.most_tokens:
             raise TooLong(
                 f"{real} tokens are more than this Linformer attention takes, which is {self.most_tokens}: "
                 "shorten the sequence, or train with a larger model.attention.length"
             )
-        keys, head_values = super()._candidates(memory, values, sight)
-        return self.shrink_keys(keys, sight), self.shrink_values(head_values, sight)
-
-    def _attend(
-        self,
-        query: Float[Tensor, "b h n q"],
-        keys: Float[Tensor, "b h s q"],
-        values: Float[Tensor, "b h s e"],
-        sight: Sight,
-        cache: KeyValues | None = None,
-    ) -> Float[Tensor, "b h n e"]:
-        del sight, cache  # every slot may be looked at
-        return super()._attend(query, keys, values, Sight())

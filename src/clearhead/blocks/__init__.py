@@ -12,7 +12,7 @@ from clearhead.blocks.feedforward import (
 )
 from clearhead.blocks.layer import Layer
 from clearhead.blocks.norm import LayerNorm, RmsNorm
-from clearhead.blocks.output import Output
+from clearhead.blocks.output import HeadTransform, Output
 from clearhead.blocks.patches import Patches
 from clearhead.blocks.recurrence import Recurrence
 from clearhead.blocks.recurrent import BothWays, RecurrentCache, RecurrentDecoder, RecurrentEncoder
@@ -30,6 +30,7 @@ __all__ = [
     "Embedding",
     "FeedForward",
     "GatedFeedForward",
+    "HeadTransform",
     "Layer",
     "LayerNorm",
     "LuongAlignment",

@@ -8,7 +8,7 @@ from functools import partial
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from clearhead.attention import LayerCache, Sight
+from clearhead.attention import AttentionContext, LayerCache
 from clearhead.blocks.residual import AddNorm
 from clearhead.positions import RelativePosition
 
@@ -36,20 +36,20 @@ class Layer(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "b n d"],
-        sight: Sight,
+        context: AttentionContext,
         *,
         present: Bool[Tensor, "b n"] | None = None,
         memory: Float[Tensor, "b m k"] | None = None,
-        memory_sight: Sight | None = None,
+        memory_context: AttentionContext | None = None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "b n d"]:
         """Look at each other, look at the memory, think about it."""
         if self.scheme is not None:
-            sight = sight.through(self.scheme)
-        look = partial(self.attention, sight=sight, cache=cache and cache.own)
+            context = context.with_scheme(self.scheme)
+        look = partial(self.attention, context=context, cache=cache and cache.own)
         x = self.around_attention(x, look, present)
         if self.cross is not None and self.around_cross is not None:
-            look = partial(self.cross, memory=memory, sight=memory_sight, cache=cache and cache.cross)
+            look = partial(self.cross, memory=memory, context=memory_context, cache=cache and cache.cross)
             x = self.around_cross(x, look, present)
         result: Tensor = self.around_feedforward(x, self.feedforward, present)
         return result

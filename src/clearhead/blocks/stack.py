@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from clearhead.attention import Cache, Sight
+from clearhead.attention import AttentionContext, Cache
 from clearhead.blocks.embedding import Embedding
 from clearhead.blocks.layer import Layer
 from clearhead.positions import RelativePosition, positions_of
@@ -26,9 +26,9 @@ class Memory:
     present: Bool[Tensor, "b m"] | None
     """False for padding; None if there is none."""
 
-    def sight(self, queries: Int[Tensor, "*b t"]) -> Sight:
+    def context(self, queries: Int[Tensor, "*b t"]) -> AttentionContext:
         """What a decoder's tokens, which stand at these positions, see of it."""
-        return Sight(present=self.present, queries=queries, keys=self._positions)
+        return AttentionContext(present=self.present, queries=queries, keys=self._positions)
 
     @cached_property
     def _positions(self) -> Int[Tensor, "m"] | Int[Tensor, "b m"]:
@@ -108,7 +108,7 @@ class Stack(Decoder):
         queries = keys[..., total - length :]
         # in a causal stack padding at the right edge lies in the future of every real token: nothing to hide
         hidden = self.causal and cache is None and keys.dim() == 1
-        sight = Sight(
+        context = AttentionContext(
             present=None if hidden else all_present,
             causal=self.causal,
             scheme=self.scheme,
@@ -118,14 +118,14 @@ class Stack(Decoder):
         x: Tensor = self.embedding(inputs, queries, total, segments, present)
         if cache is not None:  # only now: a sequence that is too long must not leave a cache half extended
             cache.present, cache.length = all_present, total
-        memory_sight = None if memory is None else memory.sight(queries)
+        memory_context = None if memory is None else memory.context(queries)
         for index, layer in enumerate(self.layers):
             x = layer(
                 x,
-                sight,
+                context,
                 present=present,
                 memory=None if memory is None else memory.states,
-                memory_sight=memory_sight,
+                memory_context=memory_context,
                 cache=None if cache is None else cache.layers[index],
             )
         return x if self.final_norm is None else self.final_norm(x, present)

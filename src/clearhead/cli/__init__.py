@@ -3,16 +3,24 @@
 import os
 import signal
 import sys
+import traceback
+from importlib.abc import MetaPathFinder
+from typing import NoReturn
+
+BUG = "this is a bug in clearhead"
+"""What a message begins with that nobody's input should cause; tests and `tools.attack` look for it."""
+_NO_MEMORY = ("can't allocate memory", "cannot allocate memory", "failed to map segment", "out of memory")
+"""How libraries say that memory has run out, other than by MemoryError."""
+TORCH_TAKES = 800 << 20
+"""Address space that importing torch takes."""
 
 
 def main() -> None:
     """Run the command line; whatever goes wrong is one message and an exit code, never a traceback."""
-    if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that leaves ends us quietly, as it ends any filter
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal without our letters gets question marks
+    _open_closed_streams()
+    _write_utf8()
     try:
+        _mind_the_address_space()
         from clearhead.cli.app import app
         from clearhead.errors import ClearheadError
 
@@ -20,17 +28,105 @@ def main() -> None:
             app()
             sys.stdout.flush()
         except ClearheadError as error:
-            print(error, file=sys.stderr)
-            sys.exit(error.exit_code)
+            _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
-    except MemoryError:
-        print("there is not enough memory", file=sys.stderr)
-        sys.exit(4)
+    except BrokenPipeError:
+        _end_as_a_filter()
     except OSError as error:
+        if _is_memory(error):
+            _fail("there is not enough memory", 4)
         # no space, no permission, a name that is too long: what the system says is what there is to say
-        print(f"{error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
-        os._exit(1)  # the interpreter would try to flush again
+        _fail(f"{error.filename or 'output'}: {error.strerror or error}", 1, flush=False)
+    except Exception as error:
+        if _is_memory(error):
+            _fail("there is not enough memory", 4)
+        if os.environ.get("CLEARHEAD_TRACEBACK"):
+            traceback.print_exc()
+        _fail(
+            f"{BUG}: {type(error).__name__}: {error}\n"
+            "please report it with what you typed; CLEARHEAD_TRACEBACK=1 shows where it happened",
+            1,
+        )
 
 
-__all__ = ["main"]
+def _fail(message: str, code: int, *, flush: bool = True) -> NoReturn:
+    print(message, file=sys.stderr)
+    if flush:
+        sys.exit(code)
+    sys.stderr.flush()
+    os._exit(code)  # the interpreter would try to flush standard output again
+
+
+def _end_as_a_filter() -> NoReturn:
+    """The reader of our output has left: end quietly, by the signal that ends any filter then.
+
+    Only now: until here the signal is off, or a worker that is gone could end us in the same way.
+    """
+    if not hasattr(signal, "SIGPIPE"):
+        os._exit(1)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGPIPE)
+    os._exit(128 + signal.SIGPIPE)
+
+
+def _is_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or any(words in str(error).lower() for words in _NO_MEMORY)
+
+
+def _open_closed_streams() -> None:
+    """Give a process whose standard streams were closed (``<&-``, ``>&-``) streams that end, or fail, at once.
+
+    Otherwise the next file that is opened would take their number, and be written to in their name.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is not None:
+            continue
+        # reading ends at once; writing results fails, as it should; messages have nowhere to go
+        flags = os.O_WRONLY if name == "stderr" else os.O_RDONLY
+        descriptor = os.open(os.devnull, flags)
+        if descriptor != number:
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 - for the whole process
+        setattr(sys, name, stream)
+
+
+def _mind_the_address_space() -> None:
+    """Under a tight ``ulimit -v`` importing torch would abort the process: make it an error like any other."""
+    from clearhead.machine import address_space, shown_bytes
+
+    left = address_space()
+    if left is None or left >= TORCH_TAKES:
+        return
+    from clearhead.errors import DoesNotFit
+
+    message = (
+        f"loading torch takes about {shown_bytes(TORCH_TAKES)} of address space, and {shown_bytes(left)} "
+        "are free: raise the limit (ulimit -v)"
+    )
+
+    class NoTorch(MetaPathFinder):
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "torch":
+                raise DoesNotFit(message)
+
+    sys.meta_path.insert(0, NoTorch())
+
+
+def _write_utf8() -> None:
+    """Files and pipes get UTF-8 in every locale; a terminal gets its own encoding, and question marks beyond it.
+
+    An encoding that PYTHONIOENCODING names is the user's choice.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if not hasattr(stream, "reconfigure"):
+            continue
+        if stream.isatty() or os.environ.get("PYTHONIOENCODING"):
+            stream.reconfigure(errors="replace")
+        else:
+            # a name that is not UTF-8 is written as it is on the disk
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape")
+
+
+__all__ = ["BUG", "main"]

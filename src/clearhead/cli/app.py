@@ -13,7 +13,7 @@ from clearhead.cli.lecture import lecture
 from clearhead.cli.presets import presets
 from clearhead.cli.run import run
 from clearhead.cli.score import score
-from clearhead.cli.show import show
+from clearhead.cli.show import AgainstCommand, show
 from clearhead.cli.train import train
 
 app = typer.Typer(
@@ -21,7 +21,7 @@ app = typer.Typer(
     help="Transformers you can see through: one recipe describes a model.",
     epilog="Overrides of the form section.key=value follow any recipe: clearhead show tiny model.layers=2",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -31,7 +31,7 @@ app.command()(run)
 app.command()(score)
 app.command()(check)
 app.command()(presets)
-app.command()(show)
+app.command(cls=AgainstCommand)(show)
 app.command()(cost)
 app.command()(lecture)
 app.command("import")(convert)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from clearhead.blocks import Patches
 from clearhead.errors import DataError, TooLong
-from clearhead.models import Model, count_parameters
+from clearhead.models import Model, count_parameters, use_cores
 from clearhead.recipe import Seq2Seq
 
 
@@ -20,6 +20,7 @@ def print_blocks(model: Model, name: str, line: str) -> None:
     """Run the line's bytes through the model, and print a table of its blocks."""
     image = next((part for part in model.modules() if isinstance(part, Patches)), None)
     inputs = _bytes_as_ids(line, model) if image is None else _bytes_as_pixels(line, image)
+    use_cores()
     shapes = _shapes(model.eval(), inputs)
     title = f"{name}: {model.spec.family}, {count_parameters(model):,} parameters"
     table = Table(title=Text(title), box=None, expand=False, title_justify="left")

@@ -36,7 +36,8 @@ def cost(
         list[str] | None,
         typer.Argument(
             metavar="RECIPE [KEY=VALUE …] [RECIPE …]",
-            help="A preset or a recipe file, and changes to it: section.key=value. Two of them for --crossover.",
+            help="A preset, recipe, model file, run or Hugging Face folder, and changes to it: section.key=value. Two "
+            "of them for --crossover.",
         ),
     ] = None,
     n: Annotated[int, typer.Option(min=1, help="Source tokens, or the tokens of a model with one sequence.")] = 512,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from clearhead.cli.names import recipe_named
 from clearhead.cli.sheets import Formulaic, Sheet, show
 from clearhead.costing import Cost, Formula, ModelCost
 from clearhead.costing import cost as cost_of_recipe
@@ -14,7 +15,7 @@ from clearhead.costing.forms.summary import DEPTH, lines_of, rows_of
 from clearhead.costing.forms.text import tidy
 from clearhead.costing.forms.views import PRINTED, asymptotic, printed
 from clearhead.errors import ClearheadError, Problem, RecipeError, did_you_mean
-from clearhead.recipe import Recipe, read_recipe
+from clearhead.recipe import Recipe, notes_of
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def _recipes(words: list[str]) -> list[tuple[str, Recipe]]:
         raise ClearheadError("name a preset or a recipe file: clearhead cost transformer-base")
     if len(groups) > 2:
         raise _wrong(groups[2][0], "more than two recipes: changes to a recipe read section.key=value")
-    return [(" ".join(group), read_recipe(*group)) for group in groups]
+    return [(" ".join(group), recipe_named(*group)) for group in groups]
 
 
 def _check_lengths(recipe: Recipe, asked: Asked) -> None:
@@ -127,6 +128,7 @@ def _sheets(name: str, cost: ModelCost, asked: Asked) -> list[Sheet]:
     lengths = [f"{letter} = {place[letter]}" for letter in open_letters]
     sizes = [f"{symbol} = {size}" for symbol, size in cost.sizes.items()]
     notes = [f"at {', '.join(lengths)}; {', '.join(sizes)}", "a MAC is a multiply-accumulate; lg is ⌈log₂⌉"]
+    notes += notes_of(cost.recipe)
     if asked.view == "printed":
         notes.append("as printed: " + "; ".join(PRINTED))
     summary = Sheet(name, ["", "formula", "number", "convention"], numeric=frozenset({2}))
@@ -191,6 +193,7 @@ def _json(name: str, cost: ModelCost, asked: Asked) -> dict[str, Any]:
             line.key: _shown(formulas[line.key], asked, line.printed and line.printed(cost))[0].text for line in lines
         },
         "view": asked.view,
+        "notes": notes_of(cost.recipe),
         "conventions": {line.key: line.convention for line in lines},
         "blocks": [_json_block(part, asked, 1) for part in cost.parts] if asked.by != "model" else [],
     }

@@ -10,12 +10,13 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from clearhead.cli.lectures import COLOURS
+from clearhead.drawing import svg, text
 from clearhead.errors import ClearheadError
+from clearhead.files import write_whole
 from clearhead.lectures import Claim, Evidence, Outcome, Table, demonstrate, shown
-from clearhead.lectures.drawing import svg, text
 from clearhead.lectures.formula import plain
 from clearhead.lectures.page import page
-from clearhead.models import write_whole
+from clearhead.models import use_cores
 
 
 def run_claims(
@@ -27,6 +28,7 @@ def run_claims(
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = max(console.width, 110)  # nobody sees where a line ends
+    use_cores()
     outcomes = []
     for claim in claims:
         outcome = demonstrate(claim)

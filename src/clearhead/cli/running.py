@@ -1,204 +1,156 @@
-"""``clearhead run`` with torch: reads lines, has them answered by a crew, and writes the answers in order."""
+"""``clearhead run`` and ``score`` with torch: have lines answered, show how far that is, write the answers."""
 
 import json
-import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from clearhead.cli.scoring import read_examples
-from clearhead.data import arriving_lines, decoded, format_of, is_json, read_lines
-from clearhead.errors import DataError
-from clearhead.predictor import Answer, Crew, Predictor, load
-from clearhead.recipe import Decoding
+from clearhead.cli.names import model_named
+from clearhead.cli.scoring import examples_to_score, reading_settings
+from clearhead.cli.warned import Warnings
+from clearhead.data import format_of, shown
+from clearhead.files import sha256_of
+from clearhead.machine import cores
+from clearhead.models import use_cores
+from clearhead.predictor import (
+    Journal,
+    Layout,
+    ReadAs,
+    answer_lines,
+    count_lines,
+    input_identity,
+    lines_to_answer,
+    require_files,
+)
+from clearhead.recipe import Decoding, weights_of
 
-WINDOW, CHUNK = 4096, 256
-"""Lines that are sorted by length together, and lines that a worker answers at a time."""
-WARNINGS = 10
-"""Warnings that are shown; the others are counted."""
+WINDOW = 4096
+"""Examples that are scored at a time."""
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What is read and written, and how."""
+class Output:
+    """Where answers go: to a file that appears when it is whole, or else to standard output."""
 
-    n_best: int = 1
-    scores: bool = False
-    as_json: bool = False
-    read_as: Literal["auto", "text", "jsonl"] = "auto"
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line to answer."""
-
-    number: int
-    """Over all files, from 0."""
-    where: str
-    source: str
-    fields: dict[str, Any] | None = None
-    """The other fields of a JSONL line."""
+    file: Path | None = None
+    resume: bool = False
+    force: bool = False
 
 
-def run_model(path: Path, files: Sequence[Path], settings: Sequence[str], wish: Wish, threads: int | None) -> None:
+def run_model(
+    model: str,
+    files: Sequence[Path],
+    settings: Sequence[str],
+    layout: Layout,
+    *,
+    read_as: ReadAs,
+    output: Output,
+    threads: int | None,
+) -> None:
     """Answer every line of the files, or of standard input."""
-    for file in files:
-        if not file.is_file():
-            raise DataError(f"{file}: no such file")
-    predictor = load(path)
+    require_files(files)
+    predictor = model_named(model)
     spec = predictor.decoding(*settings)
-    work = _Work(predictor, spec, wish)
-    workers = threads or os.cpu_count() or 1
-    warnings = 0
-    with Crew(work, workers) as crew, _progress(files) as advance:
-        ready: dict[int, tuple[list[str], str | None]] = {}
-        next_number = 0
-        for chunk in crew.results(_jobs(_lines(files, wish, work.question))):
-            ready |= chunk
-            while next_number in ready:
-                output, warning = ready.pop(next_number)
-                print(*output, sep="\n")
-                if warning is not None:
-                    warnings += 1
-                    if warnings <= WARNINGS:
-                        print(warning, file=sys.stderr)
-                next_number += 1
-            sys.stdout.flush()
-            advance(next_number)
-    if warnings > WARNINGS:
-        print(f"… and {warnings - WARNINGS:,} more warnings of this kind", file=sys.stderr)
-
-
-class _Work:
-    """What a worker does with a chunk of lines: (lines to print, warning) by number."""
-
-    def __init__(self, predictor: Predictor, spec: Decoding, wish: Wish) -> None:
-        self.predictor, self.spec, self.wish = predictor, spec, wish
-        self.question = format_of(predictor.model.spec).question
-
-    def __call__(self, lines: list[Line]) -> dict[int, tuple[list[str], str | None]]:
-        full = [line for line in lines if line.source.strip()]
-        found = self.predictor.answers(
-            [line.source.strip() for line in full],
-            self.spec,
-            n_best=self.wish.n_best,
-            scored=self.wish.scores or self.wish.as_json,
-            numbers=[line.number for line in full],
-        )
-        answers = {line.number: answers for line, answers in zip(full, found, strict=True)}
-        nothing = [Answer("", 0.0, 0.0, finished=True, tokens=[])]
-        return {line.number: self._shown(line, answers.get(line.number, nothing)) for line in lines}
-
-    def _shown(self, line: Line, answers: list[Answer]) -> tuple[list[str], str | None]:
-        warning = None
-        if answers[0].cut:
-            warning = f"{line.where}: is longer than decoding.max_source allows; only its beginning was read"
-        if self.wish.as_json:
-            return [json.dumps(self._table(line, answers), ensure_ascii=False)], warning
-        texts = [" ".join(answer.text.splitlines()) for answer in answers]
-        if self.wish.n_best > 1:
-            rows = zip(texts, answers, strict=True)
-            return [f"{line.number} ||| {text} ||| {answer.score:.6f}" for text, answer in rows], warning
-        if self.wish.scores:
-            return [f"{texts[0]}\t{answers[0].log_probability:.6f}"], warning
-        return texts, warning
-
-    def _table(self, line: Line, answers: list[Answer]) -> dict[str, Any]:
-        table = {self.question: line.source} | (line.fields or {}) | self.predictor.table(answers[0])
-        if self.wish.n_best > 1:
-            keys = ("text", "log_probability", "score", "finished")
-            table["answers"] = [{key: getattr(answer, key) for key in keys} for answer in answers]
-        return table
-
-
-def _lines(files: Sequence[Path], wish: Wish, question: str) -> Iterator[Line | None]:
-    """The lines of all files, or of standard input as they arrive, with None where one would have to wait."""
-    number = 0
-    for file in files:
-        field = question if wish.read_as == "jsonl" or (wish.read_as == "auto" and is_json(file)) else None
-        for count, text in enumerate(read_lines(file), start=1):
-            yield _line(text, number, f"{file}, line {count}", field)
-            number += 1
-    if not files:
-        for raw in arriving_lines(sys.stdin.fileno(), "standard input"):
-            if raw is None:
-                yield None
-                continue
-            text = decoded(raw, "standard input", number + 1)
-            field = question if wish.read_as == "jsonl" else None
-            yield _line(text, number, f"standard input, line {number + 1}", field)
-            number += 1
-
-
-def _line(text: str, number: int, where: str, field: str | None) -> Line:
-    """A line as it is, or the field of that name of the JSON object that it holds."""
-    if field is None:
-        return Line(number, where, text)
+    lines = lines_to_answer(files, read_as, format_of(predictor.model.spec).question)
+    journal = None
+    if output.file is not None:
+        identity = _identity(model, files, spec, layout, read_as)
+        journal = Journal(output.file, identity, resume=output.resume, force=output.force)
+        lines = journal.left(lines)
+    first = 0 if journal is None else journal.start
     try:
-        table = json.loads(text)
-    except (ValueError, RecursionError):
-        raise DataError(f"{where}: not JSON") from None
-    source = table.pop(field, None) if isinstance(table, dict) else None
-    if not isinstance(source, str):
-        raise DataError(f'{where}: no text "{field}"')
-    if any("\ud800" <= character <= "\udfff" for character in source):
-        raise DataError(f"{where}: an unpaired surrogate, which is no text")
-    return Line(number, where, source, table)
+        with journal or nullcontext(), _screen(files, first, to_file=journal is not None) as screen:
+            for part in answer_lines(predictor, spec, layout, lines, workers=threads or cores(), first=first):
+                if journal is not None:
+                    journal.write([answered.rows for answered in part])
+                elif part:
+                    print(*(row for answered in part for row in answered.rows), sep="\n", flush=True)
+                screen.advance(len(part))
+                for answered in part:
+                    for kind, message in answered.warnings:
+                        screen.warn(kind, message)
+            if journal is not None:
+                journal.finish()
+    except KeyboardInterrupt:
+        if journal is not None:
+            done = f"{journal.done:,} lines are answered, in {journal.partial}"
+            print(f"stopped: {done}; the same command with --resume answers the rest", file=sys.stderr)
+        raise
 
 
-def _jobs(lines: Iterable[Line | None]) -> Iterator[list[Line] | None]:
-    """Chunks of lines of a length; what has arrived is passed on before waiting for more."""
-    window: list[Line] = []
-    for line in lines:
-        if line is not None:
-            window.append(line)
-        if line is None or len(window) == WINDOW:
-            yield from _chunks(window)
-            window = []
-        if line is None:
-            yield None
-    yield from _chunks(window)
+def _identity(model: str, files: Sequence[Path], spec: Decoding, layout: Layout, read_as: ReadAs) -> Mapping[str, Any]:
+    """What a file of answers depends on."""
+    decoding = {f"decoding.{name}": value for name, value in spec.model_dump(mode="json").items()}
+    del decoding["decoding.batch_tokens"]  # a resumed command may need less memory
+    shape = {f"--{name.removeprefix('as_').replace('_', '-')}": value for name, value in asdict(layout).items()}
+    path, foreign = weights_of(model)
+    weights = sorted(path.glob("*.safetensors")) if foreign else [path]
+    parts = {"the model": " ".join(sha256_of(file) for file in weights)}
+    return parts | decoding | shape | {"--from": read_as} | input_identity(files)
 
 
-def _chunks(window: list[Line]) -> Iterator[list[Line]]:
-    ordered = sorted(window, key=lambda line: len(line.source))
-    for start in range(0, len(ordered), CHUNK):
-        yield ordered[start : start + CHUNK]
+class Screen(Warnings):
+    """Standard error: warnings, and if somebody sees it a bar."""
+
+    def __init__(self, bar: Progress | None, total: int | None, done: int) -> None:
+        super().__init__()
+        self._bar = bar
+        self._task = None if bar is None else bar.add_task("lines", total=total, completed=done)
+
+    def advance(self, lines: int) -> None:
+        """So many more lines are answered."""
+        if self._bar is not None and self._task is not None:
+            self._bar.advance(self._task, lines)
+
+    def say(self, message: str) -> None:
+        """One line for people, above the bar."""
+        if self._bar is None:
+            super().say(message)
+        else:
+            self._bar.console.print(message, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
-def _progress(files: Sequence[Path]) -> Iterator[Any]:
+def _screen(files: Sequence[Path], done: int, *, to_file: bool) -> Iterator[Screen]:
     """A bar over the lines of files, if there is somebody to see it and the answers go elsewhere."""
     console = Console(stderr=True)
-    if not files or not console.is_terminal or sys.stdout.isatty():
-        yield lambda _: None
+    if not console.is_terminal or not (to_file or (files and not sys.stdout.isatty())):
+        screen = Screen(None, None, done)
+        yield screen
+        screen.conclude()
         return
-    total = sum(1 for file in files for _ in read_lines(file))
     columns = (TextColumn("lines"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("lines", total=total)
-        yield lambda done: bar.update(task, completed=done)
+    # the answers are no part of the display: left to itself, it catches what is printed and sends it to its console
+    with Progress(*columns, console=console, redirect_stdout=False) as bar:
+        screen = Screen(bar, count_lines(files), done)
+        yield screen
+        screen.conclude()
 
 
-def score_examples(path: Path, where: str | list[str], settings: Sequence[str], *, as_json: bool) -> None:
+def score_examples(path: str, where: str | list[str], settings: Sequence[str], *, as_json: bool) -> None:
     """Print the log-probability of each example."""
-    predictor = load(path, *settings)
+    reading, others = reading_settings(settings)
+    predictor = model_named(path, *others)
     columns = format_of(predictor.model.spec).columns
-    examples = read_examples(predictor, where)
-    torch.set_num_threads(os.cpu_count() or 1)
+    examples, _ = examples_to_score(predictor, where, reading)
+    use_cores()
+    warnings = Warnings()
     for start in range(0, len(examples), WINDOW):
         part = examples[start : start + WINDOW]
         for example, line in zip(part, predictor.forced(part), strict=True):
+            if line.cut:
+                words = "is longer than decoding.max_source allows; only its beginning was read"
+                warnings.warn("cut", f"{shown(where)}, line {example.line}: {words}")
             if as_json:
                 table = {name: getattr(example, name) for name in columns}
                 table |= {"log_probability": line.log_probability, "tokens": line.log_probabilities}
                 print(json.dumps(table, ensure_ascii=False))
             else:
                 print(f"{line.log_probability:.6f}")
+    warnings.conclude()

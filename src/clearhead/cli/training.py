@@ -1,53 +1,69 @@
-"""``clearhead train`` with torch: prepares the run, trains, and scores the best model."""
+"""``clearhead train`` with torch: opens the run, trains, and scores the best model."""
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
 
-from clearhead.cli.scores import print_scores
+from clearhead.cli.scores import print_scores, score_lines
+from clearhead.costing import require_training_memory
+from clearhead.data import Encoded
 from clearhead.errors import ClearheadError
-from clearhead.evaluation import dev_scores, evaluate, judge_of
+from clearhead.evaluation import dev_scores, judge_of, scores_of_run
+from clearhead.locks import held
+from clearhead.machine import free_memory
 from clearhead.models import Model, SavedModel, build, count_parameters, save_model
 from clearhead.predictor import Predictor, load, predictor_of
-from clearhead.recipe import Recipe
+from clearhead.recipe import Recipe, notes_of
 from clearhead.training import (
     ALONE,
+    Asked,
     Codecs,
     Prepared,
     Report,
     Silence,
     Team,
     Trainer,
-    prepare,
+    opened,
     reopen,
     team_from_environment,
+    telling,
     threads_for_each,
 )
 
+BYTES_OF_A_PARAMETER, BYTES_OF_A_TOKEN = 20, 1 << 16
+"""What training takes, roughly: weights, gradients, Adam's two and the average; and what a wide token leaves behind."""
 
-def train(recipe: Recipe, folder: Path, *, resume: bool) -> None:
+
+def train(asked: Recipe | Asked, folder: Path, *, resume: bool) -> None:
     """Train to the end of the budget; with ``resume`` go on where the run in this folder stands."""
-    torch.set_num_threads(threads_for_each(recipe.training.threads))
-    with team_from_environment() as team:
+    if isinstance(asked, Recipe):
+        asked = Asked(asked)
+    torch.set_num_threads(threads_for_each(asked.recipe.training.threads))
+    with team_from_environment() as team, held(folder) if team.leads else nullcontext():
         try:
-            run, begun = _prepared(recipe, folder, team, resume=resume)
+            run, begun = _prepared(asked, folder, team, resume=resume)
+            torch.set_num_threads(threads_for_each(run.recipe.training.threads))  # those that the run began with
             trainer = _trained(run, team, resume=begun)
         except ClearheadError as error:
             if team.leads:
                 raise
             sys.exit(error.exit_code)  # the leader says why
-    if team.leads:
-        _conclude(run, trainer)
+        if team.leads:
+            _conclude(run, trainer)
 
 
 def _trained(run: Prepared, team: Team, *, resume: bool) -> Trainer:
     """Train from the start, or from the last checkpoint."""
     trainer = _trainer(run, team)
     report = trainer.report
+    for note in run.notes:
+        report.say(note)
     resumed = resume and trainer.resume()
     if not resumed:
         report.forget_after(0)  # a run that was killed before its first checkpoint starts from scratch
+    report.logs = not trainer.finished
     _introduce(run, trainer, resumed=resumed)
     report.start(trainer.progress.step)
     try:
@@ -58,27 +74,26 @@ def _trained(run: Prepared, team: Team, *, resume: bool) -> Trainer:
 
 
 def _conclude(run: Prepared, trainer: Trainer) -> None:
-    """Say which model is the best, what it does on test, and what can be done with it."""
+    """Say which model is the best and what it does on dev and test, keep that, and say what can be done with it."""
     folder, report, progress = run.folder, trainer.report, trainer.progress
     best = folder / "best.safetensors"
     report.say(f"best dev {trainer.metric}: {progress.best:.2f} at step {progress.best_step:,}, in {best}")
-    if run.corpus.test:
-        predictor = load(best)
-        report.say(f"on the test {run.corpus.format.name}, looked at only now:")
-        print_scores(evaluate(predictor, run.corpus.test))
-        _print_examples(predictor, run)
+    scores, new = scores_of_run(folder, run.corpus, metric=trainer.metric, step=progress.best_step)
+    if "test" in scores:
+        report.say(f"on the test {run.corpus.format.name}{', looked at only now' if new else ''}:")
+        print_scores(scores["test"])
+        for line in score_lines(scores["test"]) if new else ():
+            report.log(line)
+        _print_examples(load(best), run)
     report.say(f"next: clearhead run {folder} FILE, clearhead eval {folder} FILE, clearhead show {best}")
 
 
-def _prepared(recipe: Recipe, folder: Path, team: Team, *, resume: bool) -> tuple[Prepared, bool]:
+def _prepared(asked: Asked, folder: Path, team: Team, *, resume: bool) -> tuple[Prepared, bool]:
     """The run in this folder, and whether it was there: if not, the leader prepares it, and the others wait."""
     if not team.leads:
         begun = team.told(False)
         return reopen(folder), bool(begun)
-    begun = (folder / "recipe.toml").is_file()
-    if begun and not resume:
-        raise ClearheadError(f"{folder}: has a run already; add --resume to go on with it, or choose another -o")
-    run = reopen(folder) if begun else prepare(recipe, folder, team)
+    run, begun = opened(asked, folder, team, resume=resume)
     team.told(begun)
     return run, begun
 
@@ -98,11 +113,14 @@ def _trainer(run: Prepared, team: Team = ALONE) -> Trainer:
     assert spec.steps is not None  # prepare() has fixed it
     torch.manual_seed(spec.seed)
     model = build(run.recipe)
+    _require_memory(run.recipe, run.examples, count_parameters(model))
     if not team.leads:
         torch.manual_seed(spec.seed + team.rank)  # one model, but each drops out what it likes
 
     def save_best(best: Model) -> None:
-        save_model(SavedModel(best, run.recipe, run.tokenizers), run.folder / "best.safetensors")
+        path = run.folder / "best.safetensors"
+        with telling(path):
+            save_model(SavedModel(best, run.recipe, run.tokenizers), path)
 
     def look(average: Model) -> dict[str, float]:
         return dev_scores(predictor_of(average, run.recipe, run.codecs), run.corpus.dev, metric=metric)
@@ -124,15 +142,30 @@ def _trainer(run: Prepared, team: Team = ALONE) -> Trainer:
         save_best=save_best,
         report=report,
         team=team,
+        stages=run.manifest.stages,
+        identity=run.identity,
     )
+
+
+def _require_memory(recipe: Recipe, examples: Encoded, parameters: int) -> None:
+    """Refuse what will not fit before the first step; the closed forms take a second, and are asked only if needed."""
+    spec, free = recipe.training, free_memory()
+    roughly = BYTES_OF_A_PARAMETER * parameters + BYTES_OF_A_TOKEN * spec.batch_tokens
+    if free is not None and roughly > free / 8:
+        longest = int(max(sizes.max() for sizes in examples.sizes))
+        require_training_memory(recipe, length=longest, examples=len(examples))
 
 
 def _introduce(run: Prepared, trainer: Trainer, *, resumed: bool) -> None:
     """Say what is about to happen, before the first step."""
     spec, examples, report = run.recipe.training, run.examples, trainer.report
     parameters, name = count_parameters(trainer.model), run.corpus.format.name
+    for note in run.corpus.notes:
+        report.say(note)
     if run.corpus.skipped:
         report.say(str(run.corpus.skipped))
+    for note in notes_of(run.recipe):
+        report.say(note)
     if examples.too_long:
         what = f"{examples.too_long:,} training {name} are longer than data.max_length"
         report.say(f"{what}: they are {run.objective.when_too_long}")

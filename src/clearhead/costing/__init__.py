@@ -3,6 +3,7 @@
 ``clearhead.cost("transformer-base")`` is the way in. ``costing.tracing`` is not imported here, and torch with it.
 """
 
+from clearhead.costing.comparison import Compared, side_by_side
 from clearhead.costing.forms.attention import Look, keep
 from clearhead.costing.forms.bill import Cost, ModelCost, cost
 from clearhead.costing.forms.formula import Formula
@@ -24,9 +25,11 @@ from clearhead.costing.forms.lecture import (
 )
 from clearhead.costing.forms.letters import B, letter, lg, m, n, t
 from clearhead.costing.forms.sketch import Ledger, Sketch
+from clearhead.costing.memory import require_training_memory, training_bytes
 
 __all__ = [
     "B",
+    "Compared",
     "Cost",
     "Formula",
     "Ledger",
@@ -47,11 +50,14 @@ __all__ = [
     "multihead_work",
     "n",
     "recurrent_layer",
+    "require_training_memory",
     "restricted_layer",
     "self_attention_layer",
+    "side_by_side",
     "span_of_attention",
     "span_of_dot",
     "span_of_scores",
     "span_of_softmax",
     "t",
+    "training_bytes",
 ]

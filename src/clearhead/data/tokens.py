@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from clearhead.data.library import library
 from clearhead.errors import DataError
 from clearhead.recipe import Data
 from clearhead.recipe import Tokenizer as TokenizerSpec
@@ -18,8 +19,12 @@ from clearhead.recipe import Tokenizer as TokenizerSpec
 SPECIALS = ["<pad>", "<s>", "</s>", "<unk>"]
 MASK = "<mask>"
 """Stands for a token that is hidden, to be filled in."""
+MASKS = (MASK, "[MASK]")
+"""How tokenizers spell it: ours and RoBERTa's, BERT's."""
 PAD, BOS, EOS, UNK = range(4)
 Kind = Literal["characters", "symbols", "bpe", "unigram"]
+Case = Literal["keep", "lower"]
+"""What becomes of capital letters: `data.case`."""
 
 
 class Codec:
@@ -29,48 +34,111 @@ class Codec:
         self._tokenizer = tokenizer
         # a special's name inside a text is text; the setting is not part of the JSON
         self._tokenizer.encode_special_tokens = True
-        names = {token.content: index for index, token in tokenizer.get_added_tokens_decoder().items()}
-        self.mask: int | None = names.get(MASK)
+        added = tokenizer.get_added_tokens_decoder()
+        names = {token.content: index for index, token in added.items()}
+        self.own = all(names.get(name) == index for index, name in enumerate(SPECIALS))
+        """Whether its specials are ours; an imported tokenizer has its own."""
+        self.mask_name = next((name for name in MASKS if name in names), MASK)
+        """How a hidden token is written in a text."""
+        self.mask: int | None = names.get(self.mask_name)
         """The id of <mask>, if the vocabulary has one."""
+        self.specials = frozenset(index for index, token in added.items() if token.special)
+        """Ids that are no text."""
+        self.around: tuple[int, int] = self._around()
+        """What stands before and after every line."""
+        self._gaps: Tokenizer | None = None
+        if self.mask is not None:
+            # reads <mask> as what it stands for: a tokenizer of its own, as threads may read in both ways at once
+            self._gaps = Tokenizer.from_str(tokenizer.to_str())
+            self._gaps.encode_special_tokens = False
+
+    def _around(self) -> tuple[int, int]:
+        if self.own:
+            return BOS, EOS
+        wrapped = self._tokenizer.encode("", add_special_tokens=True).ids
+        return (wrapped[0], wrapped[-1]) if len(wrapped) == 2 else (BOS, EOS)
 
     @classmethod
-    def learn(cls, kind: Kind, texts: Sequence[str], size: int | None = None, *, masked: bool = False) -> "Codec":
-        """Learn a vocabulary from training text, with <mask> in it or without."""
+    def learn(
+        cls, kind: Kind, texts: Sequence[str], size: int | None = None, *, masked: bool = False, case: Case = "keep"
+    ) -> "Codec":
+        """Learn a vocabulary from training text, with <mask> in it or without, with capitals or without."""
         # words stand apart from a <mask> beside them by a space, which is no token of its own; characters do not
         apart = kind != "characters"
         mask = [AddedToken(MASK, lstrip=apart, rstrip=apart, special=True)] if masked else []
         specials = [*(AddedToken(name, special=True) for name in SPECIALS), *mask]
+        if case == "lower":
+            texts = lowered(texts)
         if kind in ("characters", "symbols"):
-            return cls(_closed(kind, texts, specials))
-        return cls(_subwords(kind, texts, size or suitable_size(texts), specials))
+            tokenizer = _closed(kind, texts, specials)
+        else:
+            tokenizer = _subwords(kind, texts, size or suitable_size(texts), specials)
+        return cls(tokenizer).lowering() if case == "lower" else cls(tokenizer)
 
     @classmethod
     def from_json(cls, text: str) -> "Codec":
-        """The tokenizer that ``to_json`` wrote."""
-        return cls(Tokenizer.from_str(text))
+        """The tokenizer that ``to_json`` wrote; a text that is none, or cannot encode, is a ``DataError``."""
+        with library("is not a tokenizer"):
+            tokenizer = Tokenizer.from_str(text)
+            tokenizer.encode("\U0010fffd")  # a tokenizer that has no token for what it does not know fails here
+        return cls(tokenizer)
 
     def to_json(self) -> str:
         """The tokenizer as text, for the model file."""
         return self._tokenizer.to_str()
+
+    @property
+    def largest(self) -> int:
+        """The largest id that a text can become; −1 if there is none."""
+        return max(self._tokenizer.get_vocab().values(), default=-1)
+
+    def lowering(self) -> "Codec":
+        """The same vocabulary for text whose capitals are read as small letters, which the tokenizer itself sees to."""
+        tokenizer = Tokenizer.from_str(self.to_json())
+        before = tokenizer.normalizer
+        lower = normalizers.Lowercase()
+        tokenizer.normalizer = lower if before is None else normalizers.Sequence([lower, before])
+        return Codec(tokenizer)
 
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text. The name of a special inside a text is text, if only an unknown one."""
-        rows = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
-        if self.mask is not None:
-            rows = [[UNK if index == self.mask else index for index in row] for row in rows]
-        return [row if not row or min(row) >= UNK else [max(index, UNK) for index in row] for row in rows]
+        return self.read(texts)[0]
 
     def encode_gaps(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, in which <mask> stands for a hidden token; names of other specials are unknown."""
-        self._tokenizer.encode_special_tokens = False
-        try:
-            rows = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
-        finally:
-            self._tokenizer.encode_special_tokens = True
-        return [[max(index, UNK) for index in row] for row in rows]
+        return self.read(texts, gaps=True)[0]
+
+    def read(self, texts: Sequence[str], *, gaps: bool = False) -> tuple[list[list[int]], list[tuple[str, ...]]]:
+        """Ids of each text, and which of its parts, each once, are not in the vocabulary and became <unk>.
+
+        With ``gaps``, <mask> stands for a hidden token.
+        """
+        tokenizer = self._gaps if gaps and self._gaps is not None else self._tokenizer
+        if not self.own:  # another library's ids: what they mean is its own affair
+            found = tokenizer.encode_batch(list(texts), add_special_tokens=False)
+            return [encoding.ids for encoding in found], [()] * len(found)
+        hidden = self.mask if self._gaps is None or not gaps else None
+        rows: list[list[int]] = []
+        unknown: list[tuple[str, ...]] = []
+        for text, encoding in zip(texts, tokenizer.encode_batch(list(texts), add_special_tokens=False), strict=True):
+            ids = encoding.ids
+            if not ids or (min(ids) > UNK and (hidden is None or hidden not in ids)):
+                rows.append(ids)
+                unknown.append(())
+                continue
+            strange = [index <= UNK or index == hidden for index in ids]
+            parts = [text[start:end] for (start, end), new in zip(encoding.offsets, strange, strict=True) if new]
+            rows.append([UNK if new else index for index, new in zip(ids, strange, strict=True)])
+            unknown.append(tuple(dict.fromkeys(parts)))
+        return rows, unknown
+
+    def wrapped(self, ids: list[int], size: int) -> list[int]:
+        """The first ``size`` tokens of a line, between what stands before and after every line."""
+        first, last = self.around
+        return [first, *ids[:size], last]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of ids; specials are left out."""
@@ -120,8 +188,15 @@ def _subwords(kind: Kind, texts: Sequence[str], size: int, specials: Sequence[Ad
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
         tokenizer.decoder = decoders.Metaspace()
         trainer = trainers.UnigramTrainer(unk_token="<unk>", **common)
-    tokenizer.train_from_iterator(texts, trainer)
+    with library(f"{size} tokens of kind {kind} cannot be learnt from this text (data.source.size, data.target.size)"):
+        tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
+
+
+def lowered(texts: Sequence[str]) -> list[str]:
+    """Texts in small letters, as the tokenizer makes them."""
+    lower = normalizers.Lowercase()
+    return [lower.normalize_str(text) for text in texts]
 
 
 def suitable_kind(texts: Sequence[str]) -> Kind:
@@ -154,7 +229,12 @@ def suitable_sharing(source: Sequence[str], target: Sequence[str]) -> bool:
 
 
 def learn_codecs(source: Sequence[str], target: Sequence[str], spec: Data) -> tuple[Codec, Codec]:
-    """The tokenizers of both sides as ``[data]`` describes them, one for both if they share it."""
+    """The tokenizers of both sides as ``[data]`` describes them, one for both if they share it.
+
+    ``data.case`` is about the source; if one vocabulary serves both sides, each has a tokenizer of its own over it.
+    """
+    if spec.case == "lower":
+        source = lowered(source)
     left = suitable_kind(source) if spec.source.kind == "auto" else spec.source.kind
     right = suitable_kind(target) if spec.target.kind == "auto" else spec.target.kind
     shared = spec.shared
@@ -162,13 +242,19 @@ def learn_codecs(source: Sequence[str], target: Sequence[str], spec: Data) -> tu
         shared = left == right and left in ("bpe", "unigram") and suitable_sharing(source, target)
     if shared:
         both = Codec.learn(left, [*source, *target], spec.source.size or spec.target.size)
-        return both, both
-    return Codec.learn(left, source, spec.source.size), Codec.learn(right, target, spec.target.size)
+        return (both if spec.case == "keep" else both.lowering()), both
+    return (
+        Codec.learn(left, source, spec.source.size, case=spec.case),
+        Codec.learn(right, target, spec.target.size),
+    )
 
 
-def learn_codec(texts: Sequence[str], spec: TokenizerSpec, *, masked: bool = False) -> Codec:
+def learn_codec(texts: Sequence[str], spec: TokenizerSpec, *, masked: bool = False, case: Case = "keep") -> Codec:
     """The tokenizer of a family that has one side."""
-    return Codec.learn(suitable_kind(texts) if spec.kind == "auto" else spec.kind, texts, spec.size, masked=masked)
+    if case == "lower":
+        texts = lowered(texts)
+    kind = suitable_kind(texts) if spec.kind == "auto" else spec.kind
+    return Codec.learn(kind, texts, spec.size, masked=masked, case=case)
 
 
 def codecs_of(tokenizers: Mapping[str, str]) -> tuple[Codec, Codec]:

@@ -2,13 +2,16 @@
 
 from clearhead.decoding.beam import beam_search
 from clearhead.decoding.greedy import Sampler, each_token, greedy
+from clearhead.decoding.guarded import FIRST, GuardedStepper
 from clearhead.decoding.lean import LeanDecoder, lean_decoder
 from clearhead.decoding.plain import ModelStepper
 from clearhead.decoding.rules import Allowed, Rules, Trie
 from clearhead.decoding.stepper import Hypothesis, Stepper, length_penalty
 
 __all__ = [
+    "FIRST",
     "Allowed",
+    "GuardedStepper",
     "Hypothesis",
     "LeanDecoder",
     "ModelStepper",

@@ -106,9 +106,10 @@ class Sampler:
 
     def __call__(self, values: Tensor, numbers: list[int]) -> Tensor:
         """A token for each line; values are logits or log-probabilities."""
-        ordered, order = (values.double() / self.temperature).sort(dim=-1, descending=True, stable=True)
-        probabilities = ordered.softmax(-1)
-        if self.top_k is not None:
+        ordered, order = values.double().sort(dim=-1, descending=True, stable=True)
+        # the best is 0 before the division: the coldest temperature leaves it as it is, and the others far behind
+        probabilities = ((ordered - ordered[:, :1]) / self.temperature).softmax(-1)
+        if self.top_k is not None and self.top_k < probabilities.shape[1]:
             probabilities[:, self.top_k :] = 0.0
         before = probabilities.cumsum(-1) - probabilities
         if self.top_p is not None:

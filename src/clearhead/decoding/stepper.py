@@ -3,6 +3,7 @@
 Shapes: b lines, k beams of a line, V tokens of the vocabulary.
 """
 
+import sys
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -41,4 +42,7 @@ class Hypothesis:
 
 def length_penalty(length: int, alpha: float) -> float:
     """GNMT's ((5 + |y|)/6)^α, where the end counts as a token; 1 for α = 0."""
-    return float(((5 + length) / 6) ** alpha)
+    try:
+        return float(((5 + length) / 6) ** alpha)
+    except OverflowError:  # then only the length counts, and all long answers are worth the same
+        return sys.float_info.max

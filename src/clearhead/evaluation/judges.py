@@ -54,7 +54,7 @@ class PairJudge(Judge):
     def scores(self, predictor: Predictor, examples: Sequence[Pair], bootstrap: int, names: Collection[str]) -> Scores:
         """Every source is answered once and compared with all its references; then the likelihood of every pair."""
         sources, references = group(examples)
-        answers = predictor.generate(sources)
+        answers = [best.text for best, *_ in predictor.answers(sources, scored=False)]
         lines = predictor.forced(examples)
         spaced = predictor.target.kind == "symbols"
         metrics = score(answers, references, spaced=spaced, bootstrap=bootstrap, names=names)

@@ -1,5 +1,5 @@
 """Other libraries' models, read exactly or refused."""
 
-from clearhead.interop.huggingface import load_huggingface
+from clearhead.interop.huggingface import Imported, import_huggingface, load_huggingface
 
-__all__ = ["load_huggingface"]
+__all__ = ["Imported", "import_huggingface", "load_huggingface"]

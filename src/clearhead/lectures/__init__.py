@@ -3,9 +3,9 @@
 Listing the claims imports no torch; demonstrating one does.
 """
 
+from clearhead.drawing.figure import Bars, Figure, Heat, Lines, Series
 from clearhead.lectures.claim import LECTURES, Claim, Verdict
 from clearhead.lectures.evidence import Evidence, Measure, Table, Value, Wrong, shown
-from clearhead.lectures.figure import Bars, Figure, Heat, Lines, Series
 from clearhead.lectures.outcome import Outcome, demonstrate
 from clearhead.lectures.registry import claims, find_claims
 

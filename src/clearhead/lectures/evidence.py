@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from clearhead.lectures.figure import Figure
+from clearhead.drawing.figure import Figure
 
 Value = int | float | str | bool
 

@@ -104,7 +104,7 @@ CLAIMS = (
         latex=r"\frac{\partial y_i}{\partial x_j}=0\quad\text{for } j>i",
         verdict="slip in the notes",
         right="K has a row for each token, so Kᵀ is d_k × n: in the slide's example 3 × 5; it is drawn as 5 × 5",
-        module="clearhead.attention.sight",
+        module="clearhead.attention.context",
         test="tests/models/test_contracts.py::test_L1_9_no_token_sees_the_future",
         demonstration="l1_attention:no_look_ahead",
     ),

@@ -5,10 +5,10 @@ from html import escape
 from importlib.resources import files
 
 import clearhead
+from clearhead.drawing import STYLE, svg
+from clearhead.drawing.figure import Figure
 from clearhead.lectures.claim import LECTURES
-from clearhead.lectures.drawing import STYLE, svg
 from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong, shown
-from clearhead.lectures.figure import Figure
 from clearhead.lectures.formula import mathml
 from clearhead.lectures.outcome import Outcome
 

@@ -2,11 +2,12 @@
 
 from clearhead.models.base import Model, State, Writer
 from clearhead.models.build import build, count_parameters
-from clearhead.models.device import pick_device
+from clearhead.models.device import pick_device, use_cores
 from clearhead.models.encoder import ClassifierModel, EncoderModel
-from clearhead.models.file import SavedModel, add_tensors, load_model, save_model, stored_tensors, write_whole
+from clearhead.models.file import SavedModel, add_tensors, load_model, save_model, stored_tensors
 from clearhead.models.influence import influence
 from clearhead.models.lm import LanguageModel
+from clearhead.models.outline import model_bytes, outline, require_model_memory
 from clearhead.models.seq2seq import Seq2Seq
 
 __all__ = [
@@ -23,8 +24,11 @@ __all__ = [
     "count_parameters",
     "influence",
     "load_model",
+    "model_bytes",
+    "outline",
     "pick_device",
+    "require_model_memory",
     "save_model",
     "stored_tensors",
-    "write_whole",
+    "use_cores",
 ]

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from clearhead.blocks import AddNorm, Embedding, Layer, Output, Patches, Stack
+from clearhead.blocks import AddNorm, Embedding, HeadTransform, Layer, Output, Patches, Stack
 from clearhead.positions import AbsolutePosition, NoPosition
 from clearhead.recipe import AttentionSpec, NormSpec, dropout_rate, module_of
 from clearhead.recipe import Embedding as EmbeddingSpec
+from clearhead.recipe import Encoder as EncoderModelSpec
 from clearhead.recipe import Patches as PatchesSpec
 from clearhead.recipe import Stack as StackSpec
 
@@ -88,6 +89,14 @@ def make_output(spec: EmbeddingSpec, tokens: nn.Embedding) -> Output:
     tied = spec.tie in ("auto", "output", "all")
     weight = tokens.weight if tied else torch.empty(tokens.num_embeddings, tokens.embedding_dim)
     return Output(weight, bias=spec.output_bias, scaled=spec.output_scale == "rsqrt")
+
+
+def make_transform(spec: EncoderModelSpec) -> HeadTransform | None:
+    """What vectors pass before the logits of hidden tokens; its norm is that of the encoder."""
+    if spec.head_transform == "none" or not isinstance(spec.encoder, StackSpec):
+        return None
+    norm = _norm(spec.encoder.norm, spec.encoder.width)
+    return HeadTransform(width=spec.encoder.width, activation=spec.head_transform, norm=norm)
 
 
 def _scheme(spec: StackSpec, causal: bool, patches: Patches | None) -> Any:

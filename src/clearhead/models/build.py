@@ -6,14 +6,17 @@ from clearhead.errors import DoesNotFit
 from clearhead.models.base import Model
 from clearhead.models.device import pick_device
 from clearhead.models.initialise import initialise
+from clearhead.models.outline import require_model_memory
 from clearhead.recipe import Recipe, module_of
 
 
 def build(recipe: Recipe, *, seed: int | None = None, device: str = "cpu") -> Model:
     """A model as the recipe describes it, in training mode; with a seed its weights are reproducible.
 
-    The global random state is left as it was when a seed is given.
+    A model that does not fit into memory is refused before it takes any. The global random state is left as it was
+    when a seed is given.
     """
+    require_model_memory(recipe.model)
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
             torch.manual_seed(seed)

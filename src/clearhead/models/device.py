@@ -3,8 +3,14 @@
 import torch
 
 from clearhead.errors import DeviceError, did_you_mean
+from clearhead.machine import cores
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+def use_cores() -> None:
+    """Let torch run as many threads as this process may: its own default sees neither quotas nor affinity."""
+    torch.set_num_threads(cores())
 
 
 def pick_device(name: str = "auto") -> torch.device:

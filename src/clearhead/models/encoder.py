@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from clearhead.blocks import Dropout, Output
-from clearhead.models.assemble import make_patches
+from clearhead.models.assemble import make_patches, make_transform
 from clearhead.models.base import Model
 from clearhead.recipe import Classifier as ClassifierSpec
 from clearhead.recipe import Encoder as EncoderSpec
@@ -32,7 +32,7 @@ class EncoderModel(Model):
         if spec.head == "tokens":
             tokens = encoder.get_submodule("embedding.tokens")
             assert isinstance(tokens, nn.Embedding)  # the recipe refuses a head over patches
-            self.output = Output(tokens.weight, bias=True)
+            self.output = Output(tokens.weight, bias=True, transform=make_transform(spec))
 
     @classmethod
     def from_spec(cls, spec: EncoderSpec) -> "EncoderModel":

@@ -1,21 +1,15 @@
 """The model file: one ``.safetensors`` with weights, recipe, tokenizers and a fingerprint. Nothing is unpickled.
 
-The layout is that of the safetensors format: eight bytes with the length of a JSON header, the header, the tensors. Our
-part of the header, ``__metadata__``, holds ``format`` and ``format_version``, ``recipe`` and ``tokenizers`` as JSON,
-and ``fingerprint``, a SHA-256 over all of them and every tensor. Weights that are tied are stored once.
+``clearhead.recipe.stored`` describes the layout and reads the header. The fingerprint is a SHA-256 over format, recipe,
+tokenizers and every tensor. Weights that are tied are stored once.
 """
 
 import hashlib
 import json
-import os
-import re
-import struct
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -23,14 +17,15 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
-from clearhead.errors import DamagedFile, ForeignFile, ModelFileError, NewerFile, RecipeError, TruncatedFile
+from clearhead.errors import DamagedFile, ModelFileError
+from clearhead.files import write_whole
+from clearhead.machine import require_memory
 from clearhead.models.base import Model
 from clearhead.models.build import build
-from clearhead.recipe import Recipe, recipe_from, recipe_table
+from clearhead.models.outline import outline
+from clearhead.recipe import FORMAT, VERSION, Header, Recipe, StackSpec, read_header, recipe_of_header, recipe_table
 
-FORMAT = "clearhead"
-VERSION = 1
-_LARGEST_HEADER = 100_000_000  # the safetensors format's own bound
+_FLOATS = ("F64", "F32", "F16", "BF16")
 
 
 @dataclass(frozen=True)
@@ -60,27 +55,25 @@ def save_model(saved: SavedModel, path: str | Path) -> None:
 
 
 def load_model(path: str | Path, *, device: str = "cpu") -> SavedModel:
-    """Read a model file; one that is damaged, truncated, foreign or newer is named as such."""
+    """Read a model file; one that is damaged, truncated, foreign or newer is named as such.
+
+    The model is built only after the header, the recipe and the size of the file have been found to agree, so that
+    no file can make us take more memory than a few times what it holds.
+    """
     path = Path(path)
-    content, metadata = _read(path)
-    try:
-        tensors = load_tensors(content)
-    except (SafetensorError, ValueError) as error:
-        raise DamagedFile(f"{path}: is damaged ({error}): fetch or train it again") from None
-    if metadata.get("fingerprint") != _fingerprint(metadata, tensors):
+    header = read_header(path)
+    tensors = _tensors(header)
+    if header.metadata.get("fingerprint") != _fingerprint(header.metadata, tensors):
         raise DamagedFile(f"{path}: is damaged (its content does not match its checksum): fetch or train it again")
-    try:
-        table, tokenizers = json.loads(metadata["recipe"]), json.loads(metadata["tokenizers"])
-    except (KeyError, ValueError, RecursionError):
-        table, tokenizers = None, None
-    if not isinstance(table, dict) or not isinstance(tokenizers, dict):
-        raise DamagedFile(f"{path}: has no readable recipe: fetch or train it again")
-    try:
-        recipe = recipe_from(table, name=str(path))
-    except RecipeError as error:
-        raise ModelFileError(f"{path}: was written by clearhead {metadata.get('clearhead')}; {error}") from None
+    recipe, tokenizers = recipe_of_header(header), header.tokenizers()
+    _check_outline(recipe, header)
     model = build(recipe, device=device)
-    _fill(model, tensors, path)
+    expected = stored_tensors(model)
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            if not bool(tensor.isfinite().all()):
+                raise DamagedFile(f"{path}: {name} holds weights that are no finite numbers: train it again")
+            expected[name].copy_(tensor)
     return SavedModel(model.eval(), recipe, tokenizers)
 
 
@@ -91,70 +84,37 @@ def stored_tensors(model: nn.Module) -> dict[str, Tensor]:
     return dict(model.named_parameters()) | buffers
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader, or a crash, sees all of it or the old one: temporary, fsync, rename."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+def _check_outline(recipe: Recipe, header: Header) -> None:
+    """The header must name the very tensors that the recipe asks for, in their shapes: known without any weights."""
+    path = header.path
+    stacks = [getattr(recipe.model, name) for name in type(recipe.model).model_fields]
+    layers = sum(part.layers for part in stacks if isinstance(part, StackSpec))
+    if layers > len(header.tensors):  # said before a module is made for each of them
+        raise DamagedFile(f"{path}: lacks weights: {len(header.tensors):,} for {layers:,} layers")
+    expected = stored_tensors(outline(recipe.model))
+    for problem, names in (
+        ("lacks", expected.keys() - header.tensors.keys()),
+        ("has too many", header.tensors.keys() - expected.keys()),
+    ):
+        if names:
+            raise DamagedFile(f"{path}: {problem} weights: {', '.join(sorted(names)[:5])[:200]}")
+    for name, entry in header.tensors.items():
+        shape = tuple(expected[name].shape)
+        if shape != entry.shape:
+            raise DamagedFile(f"{path}: {name} has shape {entry.shape}, its recipe says {shape}")
+        if expected[name].dtype.is_floating_point != (entry.dtype in _FLOATS):
+            raise DamagedFile(f"{path}: {name} holds numbers of type {entry.dtype}, its recipe asks for another")
 
 
-def _read(path: Path) -> tuple[bytes, dict[str, str]]:
-    """The bytes of a model file and its metadata, after checking that it is one and that it is whole."""
+def _tensors(header: Header) -> dict[str, Tensor]:
+    path = header.path
+    require_memory(2 * header.file_size, str(path), "free some memory, or take a larger machine")
     try:
-        content = path.read_bytes()
+        return load_tensors(path.read_bytes())
     except OSError as error:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
-    header, start = _header(path, content)
-    metadata = header.get("__metadata__")
-    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
-        raise ForeignFile(
-            f"{path}: is a safetensors file, but not a clearhead model; "
-            "a Hugging Face folder becomes one with `clearhead import`"
-        )
-    written = str(metadata.get("format_version"))
-    if not re.fullmatch(r"\d{1,9}", written):
-        raise DamagedFile(f"{path}: is damaged (its format version reads {written!r}): fetch or train it again")
-    if int(written) > VERSION:
-        raise NewerFile(
-            f"{path}: was written in format {written} by a newer clearhead; this one reads up to format {VERSION}: "
-            "upgrade clearhead"
-        )
-    ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-    if len(content) < start + max(ends, default=0):
-        raise TruncatedFile(
-            f"{path}: is truncated ({len(content):,} of {start + max(ends):,} bytes): fetch or copy it again"
-        )
-    return content, metadata
-
-
-def _header(path: Path, content: bytes) -> tuple[dict[str, Any], int]:
-    """The JSON header and where the tensors start."""
-    if not content:
-        raise TruncatedFile(f"{path}: is empty: fetch or copy it again")
-    foreign = ForeignFile(f"{path}: is not a clearhead model (not a safetensors file)")
-    if len(content) < 9:
-        raise foreign
-    (size,) = struct.unpack("<Q", content[:8])
-    if not 2 <= size <= _LARGEST_HEADER or content[8:9] != b"{":
-        raise foreign
-    if len(content) < 8 + size:
-        raise TruncatedFile(f"{path}: is truncated (it ends inside its header): fetch or copy it again")
-    try:
-        header = json.loads(content[8 : 8 + size])
-        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
-        raise DamagedFile(f"{path}: is damaged (its header cannot be read): fetch or train it again") from None
-    if not all(type(end) is int for end in ends):
-        raise DamagedFile(f"{path}: is damaged (its header cannot be read): fetch or train it again")
-    return header, 8 + size
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise DamagedFile(f"{path}: is damaged ({error}): fetch or train it again") from None
 
 
 def _fingerprint(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
@@ -170,20 +130,3 @@ def add_tensors(digest: "hashlib._Hash", tensors: Mapping[str, Tensor]) -> None:
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
-
-
-def _fill(model: Model, tensors: Mapping[str, Tensor], path: Path) -> None:
-    expected = stored_tensors(model)
-    for problem, names in (
-        ("lacks", expected.keys() - tensors.keys()),
-        ("has too many", tensors.keys() - expected.keys()),
-    ):
-        if names:
-            raise DamagedFile(f"{path}: {problem} weights: {', '.join(sorted(names)[:5])}")
-    with torch.no_grad():
-        for name, tensor in tensors.items():
-            if expected[name].shape != tensor.shape:
-                raise DamagedFile(
-                    f"{path}: {name} has shape {tuple(tensor.shape)}, its recipe says {tuple(expected[name].shape)}"
-                )
-            expected[name].copy_(tensor)

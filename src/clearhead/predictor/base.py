@@ -5,10 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
 from clearhead.data import BadLine, Codec, format_of
 from clearhead.errors import ClearheadError, DataError, Problem, RecipeError
-from clearhead.models import Model
+from clearhead.models import Model, build
+from clearhead.models.file import stored_tensors
+from clearhead.predictor.asked import the_columns, the_text, the_texts
 from clearhead.predictor.forced import Forced
+from clearhead.predictor.unknown import warn_unknown
 from clearhead.recipe import Decoding, Recipe, recipe_from, recipe_table
 
 
@@ -27,38 +35,79 @@ class Answer:
     cut: bool = False
     """Whether the text was longer than decoding.max_source, and only its beginning was read."""
     probabilities: Mapping[str, float] | None = None
-    """Of a label: how probable every label is, the most probable first."""
+    """How probable every label is, or the likely tokens for the only <mask>; the most probable first."""
+    unknown: tuple[str, ...] = ()
+    """What in the text is not in the model's vocabulary, and was read as <unk>: characters, or symbols."""
+    gaps: tuple[Mapping[str, float], ...] = ()
+    """Of a filled text: for every <mask> the most probable tokens, with their probabilities."""
 
 
 class Predictor(ABC):
     """A model with its tokenizers: the one way in which dev scores, `eval`, `run` and Python get answers from it.
 
     model = clearhead.load("runs/demo")
-    model("l o v e l y")
-    model.generate(["l o v e", "h a t e"], beam_size=4)
+    model("lovely")
+    model.generate(["love", "hate"], beam_size=4)
+    model.answers(["love"], n_best=3)[0][0].log_probability
+    model.score(["love"], ["L AH V"])
+    model.vectors(["love", "hate"])
+
+    Threads can share one: each call has the model to itself for a batch at a time. It can be pickled, to be sent to
+    processes of your own; model files are another thing, and are never unpickled.
     """
 
     def __init__(self, model: Model, recipe: Recipe, codecs: tuple[Codec, ...]) -> None:
         self.model, self.recipe = model, recipe
-        if codecs:  # images have none
+        self._reads_text = bool(codecs)  # images have no tokenizers
+        if codecs:
             self.source, self.target = codecs
 
     def __call__(self, text: str, **settings: Any) -> str:
         """The answer to one text."""
-        return self.generate([text], **settings)[0]
+        return self._best([the_text(text)], settings)[0]
 
     def generate(self, texts: Sequence[str], **settings: Any) -> list[str]:
         """The best answer to each text; settings of ``[decoding]`` can be given: ``beam_size=4``."""
-        return [best.text for best, *_ in self.answers(texts, self.decoding(**settings))]
+        return self._best(the_texts(texts), settings)
+
+    def _best(self, texts: list[str], settings: Mapping[str, Any]) -> list[str]:
+        """The best answers, and a warning to the caller's caller about what is not known."""
+        found = [best for best, *_ in self.answers(texts, self.decoding(**settings), scored=False)]
+        if any(best.unknown for best in found):
+            warn_unknown(self.source, [best.unknown for best in found], stacklevel=3)
+        return [best.text for best in found]
 
     def score(self, *columns: Sequence[str]) -> list[float]:
         """log p of each example, given by its columns.
 
         Of targets given sources, of texts (lm), of labels given texts (classifier): in the order of the file.
         """
-        make = format_of(self.model.spec).make
-        rows = zip(*columns, strict=True)
-        return [line.log_probability for line in self.forced([make(*row, line=0) for row in rows])]
+        layout = format_of(self.model.spec)
+        checked = the_columns(columns, layout.columns)
+        examples = [layout.make(*row, line=number) for number, row in enumerate(zip(*checked, strict=True), start=1)]
+        for side, codec, unknown in self.unfamiliar(examples):
+            warn_unknown(codec, unknown, stacklevel=2, side=side)
+        return [line.log_probability for line in self.forced(examples)]
+
+    def unfamiliar(self, examples: Sequence[Any]) -> Iterator[tuple[str, Codec, list[tuple[str, ...]]]]:
+        """For each side that is text: its name, its tokenizer, and what of each example is not in the vocabulary."""
+        for name in format_of(self.model.spec).texts:
+            codec = self.target if name == "target" else self.source
+            yield name, codec, codec.read([getattr(example, name) for example in examples])[1]
+
+    def vectors(self, texts: Sequence[str]) -> Tensor:
+        """One vector for each text, (texts, features): the mean of the encoder's vectors over its tokens.
+
+        The specials around a text count as tokens, padding does not.
+        """
+        del texts
+        raise ClearheadError(f"a model of family {self.model.spec.family} has no encoder that gives vectors")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For processes of the user's own: recipe, tokenizers and weights, without what can be made again."""
+        codecs = [codec.to_json() for codec in dict.fromkeys([self.source, self.target])] if self._reads_text else []
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in stored_tensors(self.model).items()}
+        return _restored, (type(self), recipe_table(self.recipe), codecs, save_tensors(tensors))
 
     def decoding(self, *overrides: str, **settings: Any) -> Decoding:
         """The recipe's way of decoding with some settings changed; what cannot work is refused as in a recipe.
@@ -81,12 +130,15 @@ class Predictor(ABC):
         spec: Decoding | None = None,
         *,
         n_best: int = 1,
-        scored: bool = False,
+        scored: bool = True,
         numbers: Sequence[int] | None = None,
+        **settings: Any,
     ) -> list[list[Answer]]:
-        """The best answers to each text, in order, the best first; log-probabilities only if ``scored``.
+        """The ``n_best`` best answers to each text, in order, the best first, with their log-probabilities.
 
-        ``numbers`` name the lines, where chance decides.
+        How they are found is said by settings of ``[decoding]``, ``beam_size=8``, or by a whole ``Decoding``. Greedy
+        search is a little faster if it is not ``scored``; its log-probabilities are then NaN. ``numbers`` name the
+        lines, where chance decides.
         """
 
     @abstractmethod
@@ -107,8 +159,35 @@ class Predictor(ABC):
         del text, settings
         raise ClearheadError(f"a model of family {self.model.spec.family} does not write token by token")
 
+    def _asked(
+        self, texts: Sequence[str], spec: Decoding | None, settings: Mapping[str, Any]
+    ) -> tuple[list[str], Decoding]:
+        """The texts and the way of decoding that a call names."""
+        if spec is not None and settings:
+            raise TypeError(f"a Decoding is given, and {', '.join(settings)} beside it: give one or the other")
+        return the_texts(texts, "answers"), self.decoding(**settings) if spec is None else spec
+
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        return self._read(texts)[0]
+
+    def _unknown(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        return self._read(texts)[1]
+
+    def _read(self, texts: Sequence[str], *, gaps: bool = False) -> tuple[list[list[int]], list[tuple[str, ...]]]:
+        """Ids of each text, and what of it is not in the vocabulary."""
         try:
-            return self.source.encode(texts)
+            return self.source.read(texts, gaps=gaps)
         except (TypeError, UnicodeEncodeError):
             raise DataError("a text holds half of a surrogate pair, which is no character") from None
+
+
+def _restored(kind: type[Predictor], table: dict[str, Any], tokenizers: list[str], tensors: bytes) -> Predictor:
+    """A predictor in another process, from what ``__reduce__`` sent there."""
+    recipe = recipe_from(table, name="a pickled predictor")
+    model = build(recipe)
+    names = stored_tensors(model)
+    with torch.no_grad():
+        for name, tensor in load_tensors(tensors).items():
+            names[name].copy_(tensor)
+    codecs = [Codec.from_json(text) for text in tokenizers]
+    return kind(model.eval(), recipe, (codecs[0], codecs[-1]) if codecs else ())

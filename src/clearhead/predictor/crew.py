@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import count
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -15,8 +16,11 @@ from typing import Any, Generic, TypeVar
 import threadpoolctl
 import torch
 
+from clearhead.errors import ClearheadError
+
 Job = TypeVar("Job")
 Result = TypeVar("Result")
+Value = TypeVar("Value")
 _numbers = count()
 _inherited: dict[int, Callable[[Any], Any]] = {}
 """What crews do, by number: a forked process inherits it, and need not be sent it."""
@@ -38,6 +42,7 @@ class Crew(Generic[Job, Result]):
                 workers, multiprocessing.get_context("fork"), initializer=_begin, initargs=(os.getpid(),)
             )
         self._ahead = 2 * workers
+        self._forked = False
 
     def __enter__(self) -> "Crew[Job, Result]":
         return self
@@ -46,8 +51,12 @@ class Crew(Generic[Job, Result]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         _inherited.pop(self._number, None)
-        if self._pool is not None:
-            self._pool.shutdown(wait=kind is None, cancel_futures=True)
+        if self._pool is None:
+            return
+        if kind is not None:  # nobody wants the results any more
+            for process in list((self._pool._processes or {}).values()):
+                process.kill()
+        self._pool.shutdown(wait=kind is None, cancel_futures=True)
 
     def results(self, jobs: Iterable[Job | None]) -> Iterator[Result]:
         """The result of each job; only a few are under way at a time. A job of None asks for all that is under way."""
@@ -56,11 +65,37 @@ class Crew(Generic[Job, Result]):
             if job is not None and self._pool is None:
                 yield self._work(job)
             elif job is not None and self._pool is not None:
-                under_way.append(self._pool.submit(_do, self._number, job))
+                under_way.append(self._submit(self._pool, job))
             while len(under_way) > (0 if job is None else self._ahead):
-                yield under_way.popleft().result()
+                yield _result(under_way.popleft())
         for future in under_way:
-            yield future.result()
+            yield _result(future)
+
+    def _submit(self, pool: ProcessPoolExecutor, job: Job) -> Future[Result]:
+        """Give a job to the pool; while it forks its first workers, Ctrl-C waits: they would inherit its handler."""
+        if self._forked or threading.current_thread() is not threading.main_thread():
+            return _broken(pool.submit, _do, self._number, job)
+        self._forked = True
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            return _broken(pool.submit, _do, self._number, job)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _result(future: Future[Result]) -> Result:
+    return _broken(future.result)
+
+
+def _broken(call: Callable[..., Value], *arguments: Any) -> Value:
+    """Call, and if a worker is gone, say so."""
+    try:
+        return call(*arguments)
+    except BrokenProcessPool:
+        raise ClearheadError(
+            "a worker process was killed, perhaps because there was not enough memory: "
+            "fewer --threads, or a smaller decoding.batch_tokens, need less"
+        ) from None
 
 
 def _one_thread() -> None:
@@ -71,6 +106,7 @@ def _one_thread() -> None:
 
 def _begin(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     _one_thread()
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
 

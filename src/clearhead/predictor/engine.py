@@ -8,7 +8,9 @@ from torch import nn
 
 from clearhead.blocks import Layer
 from clearhead.decoding import (
+    FIRST,
     Allowed,
+    GuardedStepper,
     Hypothesis,
     LeanDecoder,
     ModelStepper,
@@ -20,13 +22,25 @@ from clearhead.decoding import (
     greedy,
     lean_decoder,
 )
-from clearhead.errors import ClearheadError
+from clearhead.errors import ClearheadError, Problem, RecipeError
+from clearhead.machine import require_memory
 from clearhead.models import LanguageModel, Model, Seq2Seq
 from clearhead.predictor.forced import evaluating, padded, spans
 from clearhead.recipe import Decoding
 
 AUTO_TOKENS = 2048
 """Source tokens that are answered together unless the recipe says otherwise."""
+
+
+_SMALL = 64 * 2**20
+"""Bytes that need not be asked for."""
+_FAR = 2**40
+"""More tokens than any answer has."""
+
+
+def _share(ratio: float, line: Sequence[int]) -> int:
+    """So many tokens for each of the line's, if need be more than there will ever be."""
+    return int(min(ratio * len(line), _FAR))
 
 
 def batch_budget(spec: Decoding) -> int:
@@ -51,6 +65,10 @@ class Engine:
         self._banned = sorted(index for index in specials if index is not None)
         """Specials that are no text: they are never written."""
         self._lean: LeanDecoder | None = None
+        self._size: int = getattr(vocabulary, model.spec.sides[-1])
+        """Tokens that can be written."""
+        self._width: int = model.output.weight.shape[-1]
+        self._layers = max(1, sum(isinstance(part, Layer) for part in model.decoder.modules()))
 
     def search(
         self,
@@ -66,13 +84,14 @@ class Engine:
 
         Lines are sorted by length and answered together; which ones does not matter.
         """
+        self._refuse(spec)
         numbers = range(len(lines)) if numbers is None else numbers
         order = sorted(range(len(lines)), key=lambda index: (len(lines[index]), lines[index]))
         found: list[list[Hypothesis]] = [[] for _ in lines]
         budget = batch_budget(spec)
-        with evaluating(self.model, spec.attention):
-            for rows in spans([len(lines[index]) for index in order], max(1, budget // spec.beam_size)):
-                batch = [order[row] for row in rows]
+        for rows in spans([len(lines[index]) for index in order], max(1, budget // spec.beam_size)):
+            batch = [order[row] for row in rows]
+            with evaluating(self.model, spec.attention):
                 writing = self._writing(
                     [lines[index] for index in batch],
                     spec,
@@ -80,14 +99,25 @@ class Engine:
                     prefixes=() if prefixes is None else [prefixes[index] for index in batch],
                     allowed=allowed,
                 )
-                for index, hypotheses in zip(batch, writing.run(spec, scored=scored), strict=True):
-                    found[index] = hypotheses
+                hypotheses = writing.run(spec, scored=scored)
+            for index, ways in zip(batch, hypotheses, strict=True):
+                found[index] = ways
         return found
 
     def stream(self, line: list[int], spec: Decoding) -> Iterator[int]:
-        """The tokens of one answer, as they are written; greedy, or sampled."""
+        """The tokens of one answer, as they are written; greedy, or sampled.
+
+        Between two tokens the model is free, so that a caller can take its time, or never come back.
+        """
+        self._refuse(spec)
         with evaluating(self.model, spec.attention):
-            yield from self._writing([line], spec).tokens()
+            tokens = self._writing([line], spec).tokens()
+        while True:
+            with evaluating(self.model, spec.attention):
+                token = next(tokens, None)
+            if token is None:
+                return
+            yield token
 
     def _writing(
         self,
@@ -98,8 +128,10 @@ class Engine:
         prefixes: Sequence[list[int]] = (),
         allowed: Allowed | None = None,
     ) -> "_Writing":
-        shortest = [max(spec.min_length, int(spec.min_ratio * len(line))) for line in lines]
-        longest = [spec.max_length or int(spec.max_ratio * len(line)) + spec.max_extra for line in lines]
+        shortest = [max(spec.min_length, _share(spec.min_ratio, line)) for line in lines]
+        # the longest answer follows from the source, unless the shortest one is longer
+        usual = [_share(spec.max_ratio, line) + spec.max_extra for line in lines]
+        longest = [spec.max_length or max(pair) for pair in zip(usual, shortest, strict=True)]
         # a language model's answer stands behind its prompt
         rooms = [self._write_reach - (0 if isinstance(self.model, Seq2Seq) else len(line)) for line in lines]
         rules = Rules(
@@ -113,7 +145,44 @@ class Engine:
         # how answers begin, or the end of a prompt
         first = [self.first if isinstance(self.model, Seq2Seq) else line[-1] for line in lines]
         sampler = Sampler(spec.seed, spec.temperature, spec.top_k, spec.top_p) if spec.sample else None
-        return _Writing(self._stepper(lines), rules, first, self.eos, sampler)
+        beams = 1 if spec.sample else spec.beam_size
+        tokens = max(map(len, lines))
+
+        def check(rows: int, length: int) -> None:
+            self._require_memory(rows, beams, tokens, length)
+
+        check(len(lines), min(FIRST, max(rules.longest)))
+        check(len(lines), max(rules.shortest, default=1))
+        self._require_memory(1, 1, tokens, max(rules.longest))  # an answer that could never be finished is not begun
+        return _Writing(GuardedStepper(self._stepper(lines), check), rules, first, self.eos, sampler)
+
+    def _refuse(self, spec: Decoding) -> None:
+        """What this model cannot do, whatever the lines are."""
+        problems = []
+        strange = [token for token in spec.banned if token >= self._size]
+        if strange:
+            shown = ", ".join(map(str, strange[:5]))
+            problems.append(("banned", f"there is no token {shown}: ids go from 0 to {self._size - 1:,}"))
+        elif len({*spec.banned, *self._banned, self.eos}) >= self._size:
+            problems.append(("banned", "no token is left that an answer could be written with"))
+        if spec.min_length > self._write_reach:
+            most = f"the model writes at most {self._write_reach:,} tokens"
+            problems.append(("min_length", f"is {spec.min_length:,}, and {most}"))
+        if problems:
+            raise RecipeError([Problem("", f"decoding.{key}", message) for key, message in problems])
+
+    def _require_memory(self, lines: int, beams: int, tokens: int, length: int) -> None:
+        """Refuse a batch of lines of so many source tokens, and answers of this length, that does not fit."""
+        rows = lines * beams
+        reading = 4 * lines * tokens * self._width * (12 + 2 * self._layers)
+        writing = 4 * rows * length * (2 * self._width * self._layers + 2 * (beams if beams > 1 else 0))
+        choosing = 4 * rows * self._size * 3
+        needed = reading + writing + choosing
+        if needed > _SMALL:
+            way_out = "lower decoding.beam_size, decoding.batch_tokens, decoding.max_source or decoding.max_length"
+            size = f"{lines:,} × {beams:,} beams, up to {tokens:,} tokens to read and {length:,} to write"
+            what = f"answering ({size})"
+            require_memory(needed, what, way_out)
 
     def _stepper(self, lines: list[list[int]]) -> Stepper:
         if isinstance(self.model, LanguageModel):

@@ -3,20 +3,28 @@
 Shapes: b lines, n tokens, r hidden tokens, V tokens of the vocabulary.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from clearhead.data import MASK, PAD, Codec, Masker, Text, pieces
-from clearhead.errors import ClearheadError, DataError
+from clearhead.blocks import Output
+from clearhead.data import PAD, Codec, Masker, Text, pieces
+from clearhead.errors import ClearheadError
 from clearhead.models import EncoderModel
+from clearhead.predictor.asked import the_number, the_texts
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import batch_budget, reach
 from clearhead.predictor.forced import Forced, batches, device_of, evaluating, joined, padded
+from clearhead.predictor.vectors import mean_vectors
 from clearhead.recipe import Decoding, Recipe
+
+_LIKELY = 5
+"""Tokens that are named for every gap, at least."""
 
 
 class Filler(Predictor):
@@ -26,9 +34,18 @@ class Filler(Predictor):
 
     def __init__(self, model: EncoderModel, recipe: Recipe, codecs: tuple[Codec, ...]) -> None:
         super().__init__(model, recipe, codecs)
-        if model.output is None or self.source.mask is None:
+        self.reach = reach(model.encoder.modules())
+
+    @property
+    def mask(self) -> int:
+        """The id of <mask>."""
+        return self._head()[1]
+
+    def _head(self) -> tuple[Output, int]:
+        """The map back to tokens and the id of <mask>, of an encoder that has learnt to fill it in."""
+        if self.model.output is None or self.source.mask is None:
             raise ClearheadError("this encoder gives vectors only: it was not trained to fill in <mask>")
-        self.output, self.mask, self.reach = model.output, self.source.mask, reach(model.encoder.modules())
+        return self.model.output, self.source.mask
 
     def answers(
         self,
@@ -36,23 +53,30 @@ class Filler(Predictor):
         spec: Decoding | None = None,
         *,
         n_best: int = 1,
-        scored: bool = False,
+        scored: bool = True,
         numbers: Sequence[int] | None = None,
+        **settings: Any,
     ) -> list[list[Answer]]:
         """The most probable fillings of each text; the tokens of several gaps do not know of each other."""
         del scored, numbers
-        spec = spec or self.recipe.decoding
-        longest = min(spec.max_source, self.reach - 2)
-        try:
-            lines = self.source.encode_gaps(texts)
-        except (TypeError, UnicodeEncodeError):
-            raise DataError("a text holds half of a surrogate pair, which is no character") from None
-        rows = [pieces(line, longest)[0] for line in lines]
-        hidden = [[place for place, index in enumerate(row) if index == self.mask] for row in rows]
+        n_best = the_number(n_best, "n_best")
+        texts, spec = self._asked(texts, spec, settings)
+        longest, mask = min(spec.max_source, self.reach - 2), self.mask
+        lines, unknown = self._read(texts, gaps=True)
+        rows = [self.source.wrapped(line, longest) for line in lines]
+        hidden = [[place for place, index in enumerate(row) if index == mask] for row in rows]
         found: list[list[Answer]] = [[] for _ in texts]
         for line, gaps in self._gaps(rows, hidden, spec):
-            found[line] = self._fillings(texts[line], gaps, n_best, cut=len(lines[line]) > longest)
+            ways = self._fillings(texts[line], gaps, n_best, cut=len(lines[line]) > longest)
+            found[line] = [replace(way, unknown=unknown[line]) for way in ways]
         return found
+
+    def vectors(self, texts: Sequence[str]) -> Tensor:
+        """The mean of the encoder's vectors over the tokens of each text, (texts, features)."""
+        spec = self.recipe.decoding
+        lines = self._ids(the_texts(texts, "vectors"))
+        rows = [self.source.wrapped(line, min(spec.max_source, self.reach - 2)) for line in lines]
+        return mean_vectors(self.model, rows, self.model.states, batch_budget(spec), spec.attention)
 
     def table(self, best: Answer) -> dict[str, Any]:
         """The filled line."""
@@ -70,7 +94,7 @@ class Filler(Predictor):
         """
         masker = Masker(self.recipe.training.masking, self.mask, len(self.source))
         size = min(self.recipe.data.max_length, self.reach - 2)
-        lines = [pieces(ids, size) for ids in self._ids([example.text for example in examples])]
+        lines = [self._pieces(ids, size) for ids in self._ids([example.text for example in examples])]
         given = [masker.hidden(np.array(piece)) for line in lines for piece in line]
         places = [np.flatnonzero(labels != PAD).tolist() for _, labels in given]
         judged = [Forced([], 0)] * len(given)
@@ -83,29 +107,49 @@ class Filler(Predictor):
 
     def _fillings(self, text: str, gaps: Tensor, n_best: int, *, cut: bool) -> list[Answer]:
         """The most probable choices for all gaps together, which are independent: the best of each suffice."""
-        gaps[:, : self.mask + 1] = -torch.inf  # specials are no text
+        specials = sorted(self.source.specials)
+        gaps = gaps.clone()
+        gaps[:, specials] = -torch.inf  # they are no text
         chosen: list[tuple[float, list[int]]] = [(0.0, [])]
+        likely: list[Mapping[str, float]] = []
         for gap in gaps:
-            best = gap.topk(min(n_best, len(gap) - self.mask - 1))
+            best = gap.topk(min(max(n_best, _LIKELY), len(gap) - len(specials)))
             options = list(zip(best.values.tolist(), best.indices.tolist(), strict=True))
-            longer = [(total + value, [*ids, index]) for total, ids in chosen for value, index in options]
+            words = self.source.decode([[index] for _, index in options])
+            likely.append({word: math.exp(value) for word, (value, _) in zip(words, options, strict=True)})
+            # the n best sums: with the i-th best of one list goes at most the n/i-th best of the other
+            longer = [
+                (total + value, [*ids, index])
+                for rank, (total, ids) in enumerate(chosen, start=1)
+                for value, index in options[: n_best // rank]
+            ]
             chosen = sorted(longer, key=lambda choice: -choice[0])[:n_best]
-        return [Answer(self._filled(text, ids), total, total, True, ids, cut) for total, ids in chosen]
+        alone = likely[0] if len(likely) == 1 else None
+        return [
+            Answer(self._filled(text, ids), total, total, True, ids, cut, alone, gaps=tuple(likely))
+            for total, ids in chosen
+        ]
 
     def _filled(self, text: str, ids: list[int]) -> str:
         """The text itself, with what stands for each <mask> that was read."""
         words = self.source.decode([[index] for index in ids])
         for word in words:
-            text = text.replace(MASK, word, 1)
+            text = text.replace(self.source.mask_name, word if self.source.own else word.strip(), 1)
         return text
+
+    def _pieces(self, ids: list[int], size: int) -> list[list[int]]:
+        """The line in pieces, each between what the tokenizer puts around a line."""
+        first, last = self.source.around
+        return [[first, *piece[1:-1], last] for piece in pieces(ids, size)]
 
     def _gaps(self, rows: list[list[int]], places: list[list[int]], spec: Decoding) -> Iterator[tuple[int, Tensor]]:
         """The number of each line, and the (r, V) log-probabilities of the tokens at its places."""
-        with evaluating(self.model, spec.attention):
-            for batch in batches([len(row) for row in rows], batch_budget(spec)):
-                ids, there = padded([rows[index] for index in batch])
-                device = device_of(self.model)
+        output, _ = self._head()
+        for batch in batches([len(row) for row in rows], batch_budget(spec)):
+            ids, there = padded([rows[index] for index in batch])
+            device = device_of(self.model)
+            with evaluating(self.model, spec.attention):
                 states = self.model.states(ids.to(device), None if there is None else there.to(device))
-                for line, index in enumerate(batch):
-                    logits = self.output(states[line, places[index]]).cpu()
-                    yield index, logits.double().log_softmax(-1)
+                logits = [output(states[line, places[index]]).cpu() for line, index in enumerate(batch)]
+            for index, values in zip(batch, logits, strict=True):
+                yield index, values.double().log_softmax(-1)

@@ -3,11 +3,14 @@
 Shapes: b lines, n source tokens, m target tokens, V tokens of the vocabulary.
 """
 
+import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float, Int
@@ -15,6 +18,7 @@ from torch import Tensor
 
 from clearhead.attention import choosing
 from clearhead.data import PAD
+from clearhead.errors import DoesNotFit
 from clearhead.models import LanguageModel, Model, Seq2Seq
 
 Choosing = Literal["trained", "soft", "hard"]
@@ -33,6 +37,8 @@ class Forced:
     """log p(y_l | y_<l; x) of every token that counts, the end among them."""
     right: int
     """Tokens that are the most probable ones."""
+    cut: bool = False
+    """Whether the source was longer than decoding.max_source, and only its beginning was read."""
 
     @property
     def log_probability(self) -> float:
@@ -49,26 +55,26 @@ def forced(
     order = sorted(range(len(targets)), key=lambda index: (len(targets[index]), len(sources[index])))
     device = device_of(model)
     results = [Forced([], 0)] * len(targets)
-    with evaluating(model, attention):
-        for start in range(0, len(order), LINES):
-            rows = order[start : start + LINES]
-            source, there = padded([sources[row] for row in rows])
-            inputs, _ = padded([[first, *targets[row][:-1]] for row in rows])
+    for start in range(0, len(order), LINES):
+        rows = order[start : start + LINES]
+        source, there = padded([sources[row] for row in rows])
+        inputs, _ = padded([[first, *targets[row][:-1]] for row in rows])
+        with evaluating(model, attention):
             logits = model(source.to(device), inputs.to(device), None if there is None else there.to(device))
-            for row, line in zip(rows, _judged(logits.cpu(), [targets[row] for row in rows]), strict=True):
-                results[row] = line
+        for row, line in zip(rows, _judged(logits.cpu(), [targets[row] for row in rows]), strict=True):
+            results[row] = line
     return results
 
 
 def forced_windows(model: LanguageModel, rows: Sequence[list[int]], attention: Choosing = "trained") -> list[Forced]:
     """The probability of every token of these rows but the first, given the ones before it."""
     results = [Forced([], 0)] * len(rows)
-    with evaluating(model, attention):
-        for batch in batches([len(row) for row in rows], TOKENS):
-            inputs, _ = padded([rows[index][:-1] for index in batch])
+    for batch in batches([len(row) for row in rows], TOKENS):
+        inputs, _ = padded([rows[index][:-1] for index in batch])
+        with evaluating(model, attention):
             logits = model(inputs.to(device_of(model))).cpu()
-            for index, line in zip(batch, _judged(logits, [rows[index][1:] for index in batch]), strict=True):
-                results[index] = line
+        for index, line in zip(batch, _judged(logits, [rows[index][1:] for index in batch]), strict=True):
+            results[index] = line
     return results
 
 
@@ -88,16 +94,38 @@ def joined(parts: Sequence[Forced]) -> Forced:
 
 @contextmanager
 def evaluating(model: Model, attention: Choosing = "trained") -> Iterator[None]:
-    """No dropout, no gradients, attention that chooses as asked for; afterwards the model is as it was."""
-    was_training = model.training
-    if was_training:  # to walk over all modules takes as long as a token
-        model.eval()
-    try:
-        with torch.inference_mode(), nullcontext() if attention == "trained" else choosing(model, attention):
-            yield
-    finally:
-        if was_training:
-            model.train()
+    """No dropout, no gradients, attention that chooses as asked for; afterwards the model is as it was.
+
+    One thread at a time has the model: what is switched here, and what modules keep for later, is switched for all.
+    So no caller may hold it for long, or while it waits for somebody else.
+    """
+    with _lock_of(model):
+        was_training = model.training
+        if was_training:  # to walk over all modules takes as long as a token
+            model.eval()
+        try:
+            with torch.inference_mode(), nullcontext() if attention == "trained" else choosing(model, attention):
+                yield
+        except RuntimeError as error:
+            if "not enough memory" not in str(error):
+                raise
+            way_out = "a smaller decoding.batch_tokens, decoding.beam_size or decoding.max_source may help"
+            raise DoesNotFit(f"there is not enough memory to answer: {way_out}") from None
+        finally:
+            if was_training:
+                model.train()
+
+
+_locks: "WeakKeyDictionary[Model, threading.RLock]" = WeakKeyDictionary()
+if hasattr(os, "register_at_fork"):
+    # a process that is forked while a thread has a model would wait for it for ever
+    os.register_at_fork(after_in_child=_locks.clear)
+
+
+def _lock_of(model: Model) -> "threading.RLock":
+    lock = _locks.get(model)
+    # of two threads that come first, setdefault lets one win
+    return lock if lock is not None else _locks.setdefault(model, threading.RLock())
 
 
 def device_of(model: Model) -> torch.device:

@@ -8,13 +8,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from clearhead.data import BadLine, Codec, Labelled, beginning, pixels_of, unknown_labels
+from clearhead.data import BadLine, Codec, Labelled, pixels_of, unknown_labels
 from clearhead.errors import DataError
 from clearhead.models import ClassifierModel
+from clearhead.predictor.asked import the_number, the_texts
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import batch_budget, reach
 from clearhead.predictor.forced import Forced, batches, device_of, evaluating, padded, spans
+from clearhead.predictor.vectors import mean_vectors
 from clearhead.recipe import Decoding, Recipe
 
 
@@ -34,13 +37,24 @@ class Labeller(Predictor):
         spec: Decoding | None = None,
         *,
         n_best: int = 1,
-        scored: bool = False,
+        scored: bool = True,
         numbers: Sequence[int] | None = None,
+        **settings: Any,
     ) -> list[list[Answer]]:
-        """The most probable labels of each text; always with their probabilities."""
+        """The most probable labels of each text; always with the probabilities of all labels."""
         del scored, numbers
+        n_best = the_number(n_best, "n_best")
+        texts, spec = self._asked(texts, spec, settings)
         log_p, cut = self.log_probabilities(texts, spec)
-        return [self._choices(row, n_best, was) for row, was in zip(log_p, cut, strict=True)]
+        rows = zip(log_p, cut, self._unknown(texts), strict=True)
+        return [self._choices(row, n_best, was, unknown) for row, was, unknown in rows]
+
+    def vectors(self, texts: Sequence[str]) -> Tensor:
+        """The mean of the encoder's vectors over the tokens of each text, (texts, features)."""
+        spec = self.recipe.decoding
+        lines = self._ids(the_texts(texts, "vectors"))
+        rows = [self.source.wrapped(line, min(spec.max_source, self.reach - 2)) for line in lines]
+        return mean_vectors(self.model, rows, self.model.states, batch_budget(spec), spec.attention)
 
     def table(self, best: Answer) -> dict[str, Any]:
         """The label, and the probability of every label."""
@@ -65,11 +79,11 @@ class Labeller(Predictor):
         """Those with a label that training did not know."""
         return unknown_labels(examples, set(self.labels), file)
 
-    def _choices(self, log_p: list[float], n_best: int, cut: bool) -> list[Answer]:
+    def _choices(self, log_p: list[float], n_best: int, cut: bool, unknown: tuple[str, ...]) -> list[Answer]:
         order = sorted(range(len(log_p)), key=lambda number: -log_p[number])
         everything = {self.labels[number]: math.exp(log_p[number]) for number in order}
         return [
-            Answer(self.labels[number], log_p[number], log_p[number], True, [number], cut, everything)
+            Answer(self.labels[number], log_p[number], log_p[number], True, [number], cut, everything, unknown)
             for number in order[:n_best]
         ]
 
@@ -80,20 +94,34 @@ class Labeller(Predictor):
         spec = spec or self.recipe.decoding
         longest = min(spec.max_source, self.reach - 2)  # both specials are read too
         lines = self._ids(texts)
-        rows = [beginning(line, longest)[0] for line in lines]
+        rows = [self.source.wrapped(line, longest) for line in lines]
         found: list[list[float]] = [[] for _ in rows]
-        with evaluating(self.model, spec.attention):
-            for batch in batches([len(row) for row in rows], batch_budget(spec)):
-                ids, there = padded([rows[index] for index in batch])
-                device = device_of(self.model)
+        for batch in batches([len(row) for row in rows], batch_budget(spec)):
+            ids, there = padded([rows[index] for index in batch])
+            device = device_of(self.model)
+            with evaluating(self.model, spec.attention):
                 logits = self.model(ids.to(device), None if there is None else there.to(device))
-                for index, row in zip(batch, logits.double().log_softmax(-1).tolist(), strict=True):
-                    found[index] = row
+            for index, row in zip(batch, logits.double().log_softmax(-1).tolist(), strict=True):
+                found[index] = row
         return found, [len(line) > longest for line in lines]
 
 
 class PictureLabeller(Labeller):
     """Answers with the most probable label of an image, which is given as numbers between spaces, row by row."""
+
+    def vectors(self, texts: Sequence[str]) -> Tensor:
+        """The mean of the encoder's vectors over the patches of each image, (images, features)."""
+        spec, patches = self.recipe.decoding, self.model.spec.patches
+        assert patches is not None
+        pixels = [torch.from_numpy(pixels_of(text, patches)) for text in the_texts(texts, "vectors")]
+        found = [torch.empty(0, 0)]
+        for rows in spans([patches.tokens] * len(pixels), batch_budget(spec)):
+            with evaluating(self.model, spec.attention):
+                found.append(self.model.states(torch.stack([pixels[row] for row in rows])).mean(1).cpu())
+        return torch.cat(found[1:] or found).clone()
+
+    def _unknown(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        return [()] * len(texts)  # pixels are numbers
 
     def log_probabilities(
         self, texts: Sequence[str], spec: Decoding | None = None
@@ -104,8 +132,8 @@ class PictureLabeller(Labeller):
         assert patches is not None
         pixels = [torch.from_numpy(pixels_of(text, patches)) for text in texts]
         found: list[list[float]] = []
-        with evaluating(self.model, spec.attention):
-            for rows in spans([patches.tokens] * len(pixels), batch_budget(spec)):
+        for rows in spans([patches.tokens] * len(pixels), batch_budget(spec)):
+            with evaluating(self.model, spec.attention):
                 logits = self.model(torch.stack([pixels[row] for row in rows]).to(device_of(self.model)))
-                found += logits.double().log_softmax(-1).tolist()
+            found += logits.double().log_softmax(-1).tolist()
         return found, [False] * len(texts)

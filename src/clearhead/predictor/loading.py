@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from clearhead.data import Codec, codecs_of
-from clearhead.errors import ClearheadError
-from clearhead.models import Model, load_model
+from clearhead.data import UNK, Codec, codecs_of
+from clearhead.errors import ClearheadError, DataError, ModelFileError
+from clearhead.models import Model, SavedModel, load_model
 from clearhead.predictor.base import Predictor
 from clearhead.predictor.filler import Filler
 from clearhead.predictor.labeller import Labeller, PictureLabeller
@@ -30,11 +30,31 @@ def predictor_of(model: Model, recipe: Recipe, codecs: tuple[Codec, ...]) -> Pre
     return predictor
 
 
+def _codecs(saved: SavedModel, path: Path) -> tuple[Codec, ...]:
+    """The tokenizers of a model file, whose ids must all have a vector in the model."""
+    try:
+        codecs = codecs_of(saved.tokenizers)
+    except DataError as error:
+        raise ModelFileError(f"{path}: {error}") from None
+    vocabulary, sides = saved.model.spec.vocabulary, saved.model.spec.sides
+    for side, codec in zip(("source", "target"), codecs, strict=True):
+        size = getattr(vocabulary, side)
+        largest = max(codec.largest, UNK)
+        if side in sides and largest >= size:
+            raise ModelFileError(f"{path}: its {side} tokenizer has ids up to {largest}, the model knows {size} tokens")
+    return codecs
+
+
 def load(path: str | Path, *overrides: str) -> Predictor:
     """A model file, or the best model of a run folder, ready to answer; ``decoding.key=value`` says how."""
     path = Path(path)
-    saved = load_model(path / "best.safetensors" if path.is_dir() else path)
-    codecs = () if saved.model.spec.learns == "pictures" else codecs_of(saved.tokenizers)
+    path = path / "best.safetensors" if path.is_dir() else path
+    return ready(load_model(path), path, *overrides)
+
+
+def ready(saved: SavedModel, path: Path, *overrides: str) -> Predictor:
+    """A model that is loaded, ready to answer; ``path`` says where it comes from in messages."""
+    codecs = () if saved.model.spec.learns == "pictures" else _codecs(saved, path)
     predictor = predictor_of(saved.model, saved.recipe, codecs)
     predictor.recipe = saved.recipe.model_copy(update={"decoding": predictor.decoding(*overrides)})
     return predictor

@@ -1,15 +1,21 @@
 """Text in, text out, by models that write: encoder-decoders and language models."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
+
+from torch import Tensor
 
 from clearhead.data import Codec, windows
 from clearhead.decoding import Allowed, Hypothesis
 from clearhead.errors import ClearheadError
 from clearhead.models import LanguageModel, Model, Seq2Seq
+from clearhead.predictor.asked import the_number, the_text, the_texts
 from clearhead.predictor.base import Answer, Predictor
-from clearhead.predictor.engine import Engine
+from clearhead.predictor.engine import Engine, batch_budget
 from clearhead.predictor.forced import Forced, forced, forced_windows, joined
+from clearhead.predictor.unknown import warn_unknown
+from clearhead.predictor.vectors import mean_vectors
 from clearhead.recipe import Decoding, Recipe
 
 _HALF = "\N{REPLACEMENT CHARACTER}"
@@ -26,7 +32,11 @@ class TextWriter(Predictor):
     def stream(self, text: str, **settings: Any) -> Iterator[str]:
         """An answer to one text piece by piece, as it is written; greedy, or sampled: a beam knows only at the end."""
         spec = self.decoding(**settings)
-        (line,), _ = self._encode([text], spec)
+        (line,), _, (unknown,) = self._encode([the_text(text)], spec)
+        warn_unknown(self.source, [unknown], stacklevel=2)
+        return self._stream(line, spec)
+
+    def _stream(self, line: list[int], spec: Decoding) -> Iterator[str]:
         written: list[int] = []
         said = ""
         for token in self.engine.stream(line, spec):
@@ -44,23 +54,39 @@ class TextWriter(Predictor):
         spec: Decoding | None = None,
         *,
         n_best: int = 1,
-        scored: bool = False,
+        scored: bool = True,
         numbers: Sequence[int] | None = None,
         prefixes: Sequence[str] | None = None,
         allowed: Allowed | None = None,
+        **settings: Any,
     ) -> list[list[Answer]]:
-        """The best answers to each text, in order, the best first; log-probabilities only if ``scored``, or by a beam.
+        """The ``n_best`` best answers to each text, in order, the best first, with their log-probabilities.
 
-        ``numbers`` name the lines for sampling and for ``allowed``, which says what may come next; ``prefixes`` are how
-        the answers must begin.
+        How they are found is said by settings of ``[decoding]``, ``beam_size=8``, or by a whole ``Decoding``; several
+        answers need a beam, which is made wide enough unless ``beam_size`` says otherwise. Greedy search is a little
+        faster if it is not ``scored``; its log-probabilities are then NaN. ``numbers`` name the lines for sampling and
+        for ``allowed``, which says what may come next; ``prefixes`` are how the answers must begin.
         """
-        spec = spec or self.recipe.decoding
+        n_best = the_number(n_best, "n_best")
+        if spec is None and n_best > self.recipe.decoding.beam_size:
+            settings = {"beam_size": max(4, n_best)} | settings
+        texts, spec = self._asked(texts, spec, settings)
         if n_best > spec.beam_size:
             raise ClearheadError(f"{n_best} answers need a beam of {n_best}: decoding.beam_size is {spec.beam_size}")
-        lines, cut = self._encode(texts, spec)
+        lines, cut, unknown = self._encode(texts, spec)
         starts = None if prefixes is None else self.target.encode(prefixes)
         found = self.engine.search(lines, spec, scored=scored, numbers=numbers, prefixes=starts, allowed=allowed)
-        return self._decode([hypotheses[:n_best] for hypotheses in found], cut)
+        return self._decode([hypotheses[:n_best] for hypotheses in found], cut, unknown)
+
+    def vectors(self, texts: Sequence[str]) -> Tensor:
+        """The mean of the encoder's vectors over the tokens of each text, (texts, features)."""
+        if not isinstance(self.model, Seq2Seq):
+            return super().vectors(texts)
+        model, spec = self.model, self.recipe.decoding
+        rows, _, _ = self._encode(the_texts(texts, "vectors"), spec)
+        return mean_vectors(
+            model, rows, lambda ids, there: model.encode(ids, there).states, batch_budget(spec), spec.attention
+        )
 
     def table(self, best: Answer) -> dict[str, Any]:
         """The text that was written."""
@@ -71,9 +97,10 @@ class TextWriter(Predictor):
         if isinstance(self.model, LanguageModel):
             return self._forced_texts(self.model, [example.text for example in examples])
         assert isinstance(self.model, Seq2Seq)
-        left, _ = self._encode([pair.source for pair in examples], self.recipe.decoding)
+        left, cut, _ = self._encode([pair.source for pair in examples], self.recipe.decoding)
         right = [[*ids, self.engine.eos] for ids in self.target.encode([pair.target for pair in examples])]
-        return forced(self.model, left, right, self.recipe.decoding.attention)
+        found = forced(self.model, left, right, self.recipe.decoding.attention)
+        return [replace(line, cut=was) if was else line for line, was in zip(found, cut, strict=True)]
 
     def _forced_texts(self, model: LanguageModel, texts: Sequence[str]) -> list[Forced]:
         """Long texts are read in windows, as in training; every token counts once."""
@@ -83,23 +110,30 @@ class TextWriter(Predictor):
         found = iter(forced_windows(model, flat, self.recipe.decoding.attention))
         return [joined([next(found) for _ in line]) for line in lines]
 
-    def _encode(self, texts: Sequence[str], spec: Decoding) -> tuple[list[list[int]], list[bool]]:
-        """Ids of each text as the model reads it, and whether it was too long and had to be cut."""
-        rows = self._ids(texts)
+    def _encode(
+        self, texts: Sequence[str], spec: Decoding
+    ) -> tuple[list[list[int]], list[bool], list[tuple[str, ...]]]:
+        """Ids of each text as the model reads it, whether it was too long and had to be cut, and what is unknown."""
+        rows, unknown = self._read(texts)
         longest = min(spec.max_source, self.engine.reach - 1)  # the end is read too
         cut = [len(row) > longest for row in rows]
         rows = [row[:longest] for row in rows]
         if isinstance(self.model, Seq2Seq):
-            return [[*row, self.engine.eos] for row in rows], cut
+            return [[*row, self.engine.eos] for row in rows], cut, unknown
         start = self.model.spec.vocabulary.start  # where given, every line that was learnt from began with it
-        return [row or [self.engine.first] if start is None else [start, *row] for row in rows], cut
+        return [row or [self.engine.first] if start is None else [start, *row] for row in rows], cut, unknown
 
-    def _decode(self, found: list[list[Hypothesis]], cut: list[bool]) -> list[list[Answer]]:
+    def _decode(
+        self, found: list[list[Hypothesis]], cut: list[bool], unknown: list[tuple[str, ...]]
+    ) -> list[list[Answer]]:
         # a line that the rules leave no way to write has an empty answer
         nothing = Hypothesis([], float("-inf"), float("-inf"), finished=False)
         found = [hypotheses or [nothing] for hypotheses in found]
         texts = iter(self.target.decode([hypothesis.tokens for hypotheses in found for hypothesis in hypotheses]))
         return [
-            [Answer(next(texts), one.log_probability, one.score, one.finished, one.tokens, was) for one in hypotheses]
-            for hypotheses, was in zip(found, cut, strict=True)
+            [
+                Answer(next(texts), one.log_probability, one.score, one.finished, one.tokens, was, unknown=strange)
+                for one in hypotheses
+            ]
+            for hypotheses, was, strange in zip(found, cut, unknown, strict=True)
         ]

@@ -10,6 +10,7 @@ from clearhead.recipe.position import PositionSpec
 from clearhead.recipe.registry import Kinded, register
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Term = Literal["c2c", "c2p", "p2c"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class AttentionSpec(Kinded):
     """Lets a relative position scheme act on its queries, keys and scores."""
     planar: ClassVar[bool] = False
     """Looks along the rows and columns of a grid, which its module is then told."""
+    shared_by: ClassVar[tuple[str, ...]] = ("encoder", "decoder", "cross")
+    """Parts that ``model.attention.kind`` means; the others take it only by their own name, as
+    ``model.cross.attention.kind``. The paper of the mechanism decides."""
+    brings_position: ClassVar[bool] = False
+    """Knows where its tokens stand: positions are then none, unless the recipe names some."""
 
     kind: str
     """Which attention: see `clearhead presets --kinds`."""
@@ -84,7 +90,7 @@ class MultiHead(AttentionSpec):
     """Features of a value in one head, d̃_v; without it width / heads."""
     score: Literal["dot", "multiplicative", "additive"] = "dot"
     """How a query meets a key: q·k, q·W·k, or u·tanh(q + k)."""
-    scale: Literal["sqrt", "dim", "none"] | Annotated[float, Field(gt=0)] = "sqrt"
+    scale: Literal["sqrt", "dim", "none"] | Annotated[float, Field(gt=0, le=1e6)] = "sqrt"
     """What the score is divided by: √d̃_q, d̃_q (L2.9), nothing, or this number."""
     choice: Literal["soft", "hard"] = "soft"
     """Softmax over all keys, or the one best key (L0.3), trained straight-through."""
@@ -144,6 +150,7 @@ class Linformer(MultiHead):
 
     causal: ClassVar[bool] = False
     relative: ClassVar[bool] = False
+    shared_by: ClassVar[tuple[str, ...]] = ("encoder",)
     kind: Literal["linformer"] = "linformer"  # type: ignore[assignment]
     rank: Count = 64
     """Slots that keys and values are summed up into, k."""
@@ -156,8 +163,10 @@ class Linformer(MultiHead):
 class Disentangled(AttentionSpec):
     """Content and distance meet separately (L4.9, DeBERTa): content to content, to position, and back."""
 
+    shared_by: ClassVar[tuple[str, ...]] = ("encoder", "decoder")
+    brings_position: ClassVar[bool] = True
     kind: Literal["disentangled"] = "disentangled"
-    terms: Annotated[list[Literal["c2c", "c2p", "p2c"]], Field(min_length=1)] = Field(["c2c", "c2p", "p2c"])
+    terms: Annotated[list[Term], Field(min_length=1, max_length=3)] = Field(["c2c", "c2p", "p2c"])
     """Which terms make up the score; it is divided by √(their number · head size)."""
     span: Annotated[int, Field(ge=2, le=1_000_000)] = 128
     """Distances are told apart up to this one, k; those beyond share its vector."""

@@ -3,12 +3,20 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from clearhead.recipe.registry import Spec
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 File = str | Annotated[list[str], Field(min_length=2, max_length=2)]
+
+
+def _texts(value: object) -> object:
+    """Numbers of columns may be written as numbers."""
+    return [str(item) if type(item) is int else item for item in value] if isinstance(value, list) else value
+
+
+Columns = Annotated[list[str], BeforeValidator(_texts), Field(min_length=1, max_length=2)]
 
 
 class Task(NamedTuple):
@@ -46,7 +54,7 @@ class Tokenizer(Spec):
 
     kind: Literal["auto", "characters", "symbols", "bpe", "unigram"] = "auto"
     """Single characters, symbols between spaces, byte-level BPE, unigram pieces; auto looks at the training data."""
-    size: Annotated[int, Field(ge=8)] | None = None
+    size: Annotated[int, Field(ge=8, le=1_000_000)] | None = None
     """How many tokens bpe and unigram may learn; without it a number that suits the data."""
 
 
@@ -58,13 +66,18 @@ class Data(Spec):
     stress: bool = False
     """For g2p-en: keep the stress marks of vowels."""
     train: File | None = None
-    """A file (.tsv, .txt or .jsonl, also .gz) of pairs `source<TAB>target`, of lines of text (lm, encoder) or of
+    """A file (.tsv, .csv, .txt or .jsonl, also .gz) of pairs `source<TAB>target`, of lines of text (lm, encoder) or of
     `label<TAB>text` (classifier; with patches the text is an image, as numbers between spaces); pairs may also be two
     parallel files [source, target]."""
     dev: File | None = None
     """The same, to choose the best model by; without it a part of the training data."""
     test: File | None = None
     """The same, to be looked at only at the end; without it a part of the training data."""
+    columns: Columns | None = None
+    """The columns of the files that are meant, by the names of a header (CSV, TSV) or of the fields of JSON objects, or
+    by number from 1 for files without a header: [source, target], [text] (lm, encoder) or [label, text] (classifier).
+    Without it a header with such names, or usual ones (src, tgt), is noticed, and else the columns stand in this
+    order. Line breaks and tabs inside a quoted field of CSV become spaces."""
     dev_share: Share | None = None
     """Part of the sources, or texts, that goes to dev if there is no file; without it 5 %, at most about 2,000."""
     test_share: Share | None = None
@@ -72,13 +85,16 @@ class Data(Spec):
     bad_lines: Literal["refuse", "skip"] = "refuse"
     """Lines with an empty side, a wrong number of columns, or in dev and test a label that training does not know:
     stop and name them, or count and leave them out."""
-    max_length: Annotated[int, Field(ge=1)] = 256
+    max_length: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """The most tokens of a line. Longer pairs are counted and left out of training; longer lines are cut into pieces
     for lm and encoder, and a classifier is trained on their beginning."""
     source: Tokenizer = Tokenizer()
     """How source text becomes tokens; models that have one side take this table or the next, whichever is given."""
     target: Tokenizer = Tokenizer()
     """How target text becomes tokens."""
+    case: Literal["keep", "lower"] = "keep"
+    """Read capital letters as they are, or as small ones: of the source for pairs (targets stay as they are), of the
+    text for lm, encoder and classifier. Part of the tokenizer, so that train, run, score and eval do alike."""
     shared: bool | None = None
     """One vocabulary for both sides; without it: yes for subwords if the alphabets overlap."""
 
@@ -93,7 +109,22 @@ class Data(Spec):
             for name in ("train", "dev", "test"):
                 if getattr(self, name) is not None:
                     yield name, f"the task {self.task} brings its own data"
+        if self.columns is not None:
+            yield from self._column_refusals(self.columns)
         if (self.dev_share or 0) + (self.test_share or 0) >= 1:
             yield "dev_share", "dev and test together leave nothing to train on"
         if self.shared and self.source.kind != self.target.kind:
             yield "shared", f"one vocabulary needs one kind of tokens, not {self.source.kind} and {self.target.kind}"
+
+    def _column_refusals(self, columns: list[str]) -> Iterator[tuple[str, str]]:
+        numbers = [word.isascii() and word.isdigit() for word in columns]
+        if self.task != "none":
+            yield "columns", f"the task {self.task} brings its own data"
+        if any(isinstance(where, list) for where in (self.train, self.dev, self.test)):
+            yield "columns", "parallel files have one column each"
+        if not all(word.strip() for word in columns) or len({word.lower() for word in columns}) < len(columns):
+            yield "columns", "each column is named, and only once"
+        elif any(numbers) and not all(numbers):
+            yield "columns", "all by name, or all by number"
+        elif any(numbers) and not all(1 <= int(word[:9]) <= 100_000 for word in columns):
+            yield "columns", "columns are counted from 1"

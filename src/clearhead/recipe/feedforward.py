@@ -49,6 +49,8 @@ class Gated(_TwoMaps):
     """(act(xW_g) ⊙ xW₁)W₂, the gated linear unit of T5 1.1 and Llama."""
 
     kind: Literal["gated"] = "gated"
+    activation: Activation = "silu"
+    """The nonlinearity of the gate: SiLU as in Llama (SwiGLU), or another one."""
 
 
 register(

@@ -11,6 +11,7 @@ from pydantic import Field, SerializeAsAny, SerializerFunctionWrapHandler, model
 
 from clearhead.recipe.attention import AttentionSpec, MultiHead, Place
 from clearhead.recipe.data import TASKS, Data
+from clearhead.recipe.feedforward import Activation
 from clearhead.recipe.grid import Patches
 from clearhead.recipe.registry import Kinded, Spec, register
 from clearhead.recipe.stack import (
@@ -38,7 +39,7 @@ class Init(Spec):
 
     kind: Literal["xavier", "normal"] = "xavier"
     """Glorot-uniform linear maps, or N(0, std²); biases start at 0, gains at 1."""
-    std: Annotated[float, Field(gt=0)] = 0.02
+    std: Annotated[float, Field(gt=0, le=100)] = 0.02
     """Standard deviation of `normal`, and of learned positions in any case."""
     residual: Literal["plain", "depth"] = "plain"
     """`depth`: maps that write to the residual stream are divided by √(number of sublayers), as GPT-2 does;
@@ -182,6 +183,9 @@ class Encoder(ModelSpec):
     """tanh(W x₀ + b) of the first token (BERT)."""
     head: Literal["none", "tokens"] = "none"
     """`tokens`: logits xEᵀ + b over the vocabulary, E the token embedding: fills in hidden tokens; training sets it."""
+    head_transform: Literal["none"] | Activation = "none"
+    """What vectors pass before the logits of `head = tokens`: norm(act(xW + b)) with this activation, as BERT and
+    RoBERTa have it, or nothing."""
     patches: Patches | None = None
     """Read images instead of token ids; without this table, text."""
 
@@ -201,9 +205,20 @@ class Encoder(ModelSpec):
                 "head",
                 f"the vectors ({self.encoder.out_width}) must be as wide as the token embedding ({self.encoder.width})",
             )
+        yield from self._transform_refusals()
         for setting, allowed in (("tie", ("auto", "none")), ("output_bias", (False,)), ("output_scale", ("none",))):
             if getattr(self.embedding, setting) not in allowed:
                 yield f"embedding.{setting}", "an encoder has no output matrix of its own: model.head makes one"
+
+    def _transform_refusals(self) -> Iterator[tuple[str, str]]:
+        if self.head_transform == "none":
+            return
+        if self.head != "tokens":
+            yield "head_transform", "there are no logits over tokens that it could stand before: use head = tokens"
+        if not isinstance(self.encoder, Stack):
+            yield "head_transform", f"a {self.encoder.kind} encoder has no norm that it could share: use none"
+        elif self.encoder.norm.mixes_positions:
+            yield "head_transform", "statistics over the sequence mean nothing for single tokens: use axis = token"
 
     def _patch_refusals(self, patches: Patches) -> Iterator[tuple[str, str]]:
         for setting, reason in patches.refusals():
@@ -220,9 +235,9 @@ class Classifier(Encoder):
     """An encoder with a classification head."""
 
     family: Literal["classifier"] = "classifier"  # type: ignore[assignment]
-    classes: Annotated[int, Field(ge=2)] = 2
+    classes: Annotated[int, Field(ge=2, le=1_000_000)] = 2
     """Number of classes; training sets it."""
-    labels: list[str] = Field(default=[])
+    labels: Annotated[list[str], Field(max_length=1_000_000)] = Field(default=[])
     """What the classes are called, in order; without it training takes the labels of the training data, sorted."""
     pooling: Literal["first", "mean"] = "mean"
     """What the head sees: the first token, or the mean of all tokens that are there."""
@@ -285,6 +300,9 @@ class Recipe(Spec):
             yield "training.metric", f"a model of family {family} is judged by {', '.join(METRICS.get(learns, ()))}"
         if self.data.task != "none" and (has := TASKS[self.data.task].learns) != learns:
             yield "data.task", f"has {has}, and this model, of family {family}, learns from {learns}"
+        several = 1 if learns in ("texts", "gaps") else 2
+        if self.data.columns is not None and len(self.data.columns) != several:
+            yield "data.columns", f"a model of family {family} learns from {('one column', 'two columns')[several - 1]}"
         for name in ("train", "dev", "test"):
             if learns != "pairs" and isinstance(getattr(self.data, name), list):
                 yield f"data.{name}", f"a model of family {family} learns from one file, not from two parallel ones"

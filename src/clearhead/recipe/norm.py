@@ -18,7 +18,7 @@ class NormSpec(Kinded):
     """x + f(norm(x)), or norm(x + f(x)) as in the notes (L0.11)."""
     final: bool | None = None
     """One more norm after the last layer; without it: yes for pre, no for post."""
-    eps: Annotated[float, Field(ge=0)] = 1e-5
+    eps: Annotated[float, Field(ge=0, le=1)] = 1e-5
     """Keeps the division away from zero."""
     affine: bool = True
     """Learned scale (and shift, for layernorm) after normalising."""
@@ -53,6 +53,8 @@ class RmsNorm(NormSpec):
     """x / √(mean(x²) + ε): no mean, no shift (T5, Llama)."""
 
     kind: Literal["rmsnorm"] = "rmsnorm"
+    eps: Annotated[float, Field(ge=0, le=1)] = 1e-6
+    """Keeps the division away from zero; T5's value."""
 
 
 register(LayerNorm, module="clearhead.blocks.norm:LayerNorm", cost="clearhead.costing.forms.norm:layernorm")

@@ -46,7 +46,7 @@ class Sinusoidal(PositionSpec):
     kind: Literal["sinusoidal"] = "sinusoidal"
     layout: Literal["interleaved", "halves", "tensor2tensor"] = "interleaved"
     """sin, cos in turn (the paper); all sines, then all cosines (MarianMT); the same with i/(d/2−1)."""
-    base: Annotated[float, Field(gt=1)] = 10_000.0
+    base: Annotated[float, Field(gt=1, le=1e12)] = 10_000.0
     """Sets the wavelengths, from 2π to about 2π times this."""
 
     def refusals(self, *, width: int, causal: bool) -> Iterator[tuple[str, str]]:
@@ -114,7 +114,7 @@ class Rotary(PositionSpec):
     kind: Literal["rope"] = "rope"
     layout: Literal["halves", "interleaved"] = "halves"
     """Which features form a pair: i and i + d/2 (Llama), or 2i and 2i + 1 (GPT-J)."""
-    base: Annotated[float, Field(gt=1)] = 10_000.0
+    base: Annotated[float, Field(gt=1, le=1e12)] = 10_000.0
     """Sets the wavelengths, from 2π to about 2π times this."""
 
 

@@ -7,8 +7,9 @@ from typing import Any, TypeVar, get_args
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from clearhead.errors import Problem, RecipeError, did_you_mean
+from clearhead.errors import ModelFileError, Problem, RecipeError, did_you_mean
 from clearhead.recipe.model import Cross, ModelSpec, Recipe, Seq2Seq
+from clearhead.recipe.naming import named, no_recipe
 from clearhead.recipe.registry import Kinded, Spec, kinds, load_plugins
 from clearhead.recipe.sources import (
     MODEL_WORDS,
@@ -21,60 +22,109 @@ from clearhead.recipe.sources import (
     settings_of_mapping,
     settings_of_overrides,
     settings_of_preset,
+    short,
 )
 from clearhead.recipe.stack import DecoderSpec, StackSpec
+from clearhead.recipe.stored import Header, read_header
 
+_BUDGETS = tuple(("training", name) for name in ("steps", "epochs", "minutes"))
 Tree = dict[str, "Tree | Given"]
 S = TypeVar("S", bound=Spec)
 Parts = dict[str, type[Spec]]
 """The parts of a model that shared settings reach, each with the spec of its kind."""
 
 
-def read_recipe(source: str | Path | None = None, *overrides: str) -> Recipe:
-    """Read a recipe from a preset's name or a TOML file, changed by ``section.key=value`` overrides.
+def read_recipe(source: str | Path | None = None, *overrides: str, anew: bool = False) -> Recipe:
+    """Read a recipe from a preset's name, a TOML file, a model file or a run, changed by ``section.key=value``.
 
-    The command line wins over the file, the file over the preset that it names with ``preset = "…"``.
-    Everything that is wrong is reported in one ``RecipeError``.
+    The command line wins over the file, the file over the preset that it names with ``preset = "…"``. ``anew`` leaves
+    out what training decided from its data, so that a model like that one can be trained on others. Everything that is
+    wrong is reported in one ``RecipeError``.
     """
+    return read_with_origins(source, *overrides, anew=anew)[0]
+
+
+def read_with_origins(source: str | Path | None = None, *overrides: str, anew: bool = False) -> tuple[Recipe, Settings]:
+    """The recipe as ``read_recipe`` reads it, and every setting that was given, with its place; the rest are defaults.
+
+    Settings that several parts share stand under each part: ``model.layers`` as ``("model", "encoder", "layers")``.
+    """
+    changes = settings_of_overrides(overrides)
     levels = [] if source is None else _levels(source)
-    return _resolve([*levels, settings_of_overrides(overrides)])
+    if anew and source is not None and named(source) in ("run", "model"):
+        levels = [without_results(level, changes) for level in levels]
+    return _resolve([*levels, changes])
 
 
-def recipe_from(table: Mapping[str, Any], *overrides: str, name: str = "recipe") -> Recipe:
+def recipe_from(table: Mapping[str, Any], *overrides: str, name: str = "recipe", anew: bool = False) -> Recipe:
     """A recipe from a nested mapping, such as the JSON inside a model file; ``name`` appears in errors."""
-    return _resolve([settings_of_mapping(table, name), settings_of_overrides(overrides)])
+    return table_with_origins(table, *overrides, name=name, anew=anew)[0]
+
+
+def table_with_origins(
+    table: Mapping[str, Any], *overrides: str, name: str = "recipe", anew: bool = False
+) -> tuple[Recipe, Settings]:
+    """The recipe as ``recipe_from`` reads it, and every setting that was given."""
+    level, changes = settings_of_mapping(table, name), settings_of_overrides(overrides)
+    return _resolve([without_results(level, changes) if anew else level, changes])
+
+
+def without_results(settings: Settings, changes: Settings) -> Settings:
+    """The settings of a trained model without what its data decided: vocabulary, labels, and what hangs on them.
+
+    If the changes name other data, or a budget, those of the run go, and with a budget how often dev was looked at.
+    """
+    gone: set[Key] = {("model", "labels"), ("model", "classes")}
+    if any(key[:2] in (("data", "train"), ("data", "task")) for key in changes):
+        gone |= {("data", name) for name in ("task", "train", "dev", "test", "columns")}
+    if any(key in _BUDGETS for key in changes):
+        gone |= {*_BUDGETS, ("training", "evaluate_every")}
+    tied = settings.get(("model", "embedding", "tie"))
+    if tied is not None and tied.value == "all":  # which needs one vocabulary for both sides
+        gone.add(("model", "embedding", "tie"))
+    return {key: given for key, given in settings.items() if key not in gone and key[:2] != ("model", "vocabulary")}
+
+
+def recipe_of_header(header: Header) -> Recipe:
+    """The recipe that a model file was built from; one that cannot be read says who wrote it."""
+    try:
+        return recipe_from(header.recipe_table(), name=str(header.path))
+    except RecipeError as error:
+        written = str(header.metadata.get("clearhead"))[:20]
+        raise ModelFileError(f"{header.path}: was written by clearhead {written}; {error}") from None
 
 
 def _levels(source: str | Path) -> list[Settings]:
     """The settings behind a name, lowest first: a preset, or a file and the preset that it builds on."""
-    name, path = str(source), Path(source)
-    if not _exists(path):
+    name, path, kind = str(source), Path(source), named(source)
+    if kind == "preset":
+        return [settings_of_preset(name)]
+    if kind == "model":
+        return [settings_of_mapping(read_header(path).recipe_table(), name)]
+    if kind == "run":
+        path = path / "recipe.toml" if path.is_dir() else path
+    elif kind == "missing" and name.endswith(".toml"):
+        raise RecipeError([Problem("", name, "no such file")])
+    elif kind == "missing":
         names = preset_names()
-        if name in names:
-            return [settings_of_preset(name)]
-        if name.endswith(".toml"):
-            raise RecipeError([Problem("", name, "no such file")])
         near = did_you_mean(name, names)
         raise RecipeError([Problem("", _shown(name), f"no such file or preset{near} (presets: {', '.join(names)})")])
-    if path.is_dir():
-        foreign = (path / "config.json").exists()
-        hint = "; a Hugging Face folder becomes a model file with `clearhead import`" if foreign else ""
-        raise RecipeError([Problem("", name, f"is a folder, not a recipe{hint}")])
+    elif kind == "huggingface":
+        hint = "is a folder, not a recipe; a Hugging Face folder becomes a model file with `clearhead import`"
+        raise RecipeError([Problem("", name, hint)])
+    elif kind in ("folder", "task", "stdin"):
+        what = {"task": "is a task, not a recipe", "stdin": "a recipe is a file"}
+        raise RecipeError([Problem("", name, what.get(kind, no_recipe(name)))])
     settings = settings_of_file(path)
     given = settings.pop(("preset",), None)
     if given is None:
         return [settings]
-    return [settings_of_preset(str(given.value), given.where, given.key), settings]
+    if not isinstance(given.value, str):
+        raise RecipeError([Problem(given.where, f"preset = {_shown(given.value)}", "must be the name of a preset")])
+    return [settings_of_preset(given.value, given.where, given.key), settings]
 
 
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # a name that no file could have
-        return False
-
-
-def _resolve(levels: Sequence[Settings]) -> Recipe:
+def _resolve(levels: Sequence[Settings]) -> tuple[Recipe, Settings]:
     load_plugins()
     family = _family(levels)
     parts = _parts(levels, family)
@@ -82,22 +132,25 @@ def _resolve(levels: Sequence[Settings]) -> Recipe:
     lower: Parts = {}
     for number, level in enumerate(levels, start=1):
         known = _parts(levels[:number], _family(levels[:number]))
+        if any(key in _BUDGETS for key in level):  # a budget replaces the one of a lower level, whatever it is in
+            merged = {key: given for key, given in merged.items() if key not in _BUDGETS}
         merged = _merge(_without_other_parts(merged, lower, known), _spread(level, parts, known), known)
         lower = known
+    merged = _with_own_positions(merged, parts)
     reader = _Reader(merged, parts)
     recipe = reader.construct(Recipe, _nest(merged), ())
     if recipe is not None and not reader.problems:
         reader.refuse(recipe)
     if reader.problems or recipe is None:
         raise RecipeError(reader.problems)
-    return recipe
+    return recipe, merged
 
 
 def _family(levels: Sequence[Settings]) -> type[ModelSpec]:
     """The family that the highest level names; an unknown one is reported later, with its place."""
     for level in reversed(levels):
         if given := level.get(("model", "family")):
-            kind = kinds("family").get(str(given.value))
+            kind = kinds("family").get(_word(given))
             if kind is not None and issubclass(kind.spec, ModelSpec):
                 return kind.spec
     return Seq2Seq
@@ -122,8 +175,8 @@ def _part_kind(levels: Sequence[Settings], family: type[ModelSpec], part: str, b
     """The kind that the highest level names; another family forgets the kinds that lower levels name."""
     for number in reversed(range(len(levels))):
         given = levels[number].get(("model", part, base.tag))
-        if given is not None and str(given.value) in kinds(base.slot):
-            return kinds(base.slot)[str(given.value)].spec
+        if given is not None and _word(given) in kinds(base.slot):
+            return kinds(base.slot)[_word(given)].spec
         if _family(levels[:number]) is not family:
             break
     default: type[Spec] = type(family.model_fields[part].default)
@@ -160,12 +213,18 @@ def _spread(settings: Settings, parts: Parts, known: Parts) -> Settings:
 
 
 def _parts_with_kind(parts: Parts, key: Key, given: Given) -> Parts:
-    """For ``model.attention.kind = luong``: the parts that have this kind, if some have it; otherwise all parts."""
+    """For ``model.attention.kind = luong``: the parts that have this kind, if some have it; otherwise all parts.
+
+    A kind of attention may say that only some of them are meant.
+    """
     if key[2:] != (Kinded.tag,):
         return parts
     slots = {part: _slot(spec, key[1]) for part, spec in parts.items()}
-    having = {part: parts[part] for part, slot in slots.items() if slot and str(given.value) in kinds(slot)}
-    return having or parts
+    having = {
+        part: kinds(slot)[_word(given)].spec for part, slot in slots.items() if slot and _word(given) in kinds(slot)
+    }
+    meant = [part for part, kind in having.items() if part in getattr(kind, "shared_by", parts)]
+    return {part: parts[part] for part in meant or having or parts}
 
 
 def _shared_names() -> set[str]:
@@ -242,6 +301,32 @@ def _without_other_kinds(settings: Settings, table: Key, slot: str, kind: Any) -
     }
 
 
+# ---- attention that knows positions itself needs none besides ----
+
+
+def _with_own_positions(settings: Settings, parts: Parts) -> Settings:
+    """Positions are none where attention brings its own, unless somebody asks for some.
+
+    What a preset says of positions was said of the preset's attention: it does not count if the attention is changed.
+    """
+    changed = dict(settings)
+    for part, spec in parts.items():
+        given = settings.get(("model", part, "attention", Kinded.tag))
+        kind = None if given is None else kinds("attention").get(_word(given))
+        if given is None or not getattr(kind and kind.spec, "brings_position", False) or not _slot(spec, "position"):
+            continue
+        said = {key: other for key, other in settings.items() if key[:3] == ("model", part, "position")}
+        by_user = not given.source.startswith(_PRESET)
+        if all(by_user and other.source.startswith(_PRESET) for other in said.values()):
+            changed = {key: other for key, other in changed.items() if key not in said}
+            none = Given("none", given.key, given.source, given.line, given.order)
+            changed["model", part, "position", Kinded.tag] = none
+    return changed
+
+
+_PRESET = "preset "
+
+
 def _nest(settings: Settings) -> Tree:
     tree: Tree = {}
     for key, given in settings.items():
@@ -299,7 +384,7 @@ class _Reader:
         given, known = table[base.tag], kinds(base.slot)
         if isinstance(given, Given) and isinstance(given.value, str) and given.value in known:
             return known[given.value].spec
-        word = str(given.value) if isinstance(given, Given) else ""
+        word = _word(given) if isinstance(given, Given) else ""
         message = f"no such {base.slot}{did_you_mean(word, list(known))} (there are: {', '.join(known)})"
         self._note((*path, base.tag), message)
         return None
@@ -361,8 +446,13 @@ def spec_type(field: FieldInfo) -> type[Spec] | None:
     return None
 
 
+def _word(given: Given) -> str:
+    """The name of a kind; an empty text for anything that cannot be one."""
+    return given.value if isinstance(given.value, str) else ""
+
+
 def _needs_table(spec: type[Spec], node: Given) -> str:
-    if issubclass(spec, Kinded) and node.value in kinds(spec.slot):
+    if issubclass(spec, Kinded) and _word(node) in kinds(spec.slot):
         return f"must be a table of settings: write {node.key}.{spec.tag}={node.value}"
     fields = [name for name in spec.model_fields if name != getattr(spec, "tag", None)] or list(spec.model_fields)
     return f"must be a table of settings: for instance {node.key}.{fields[0]}=… ({', '.join(spec.model_fields)})"
@@ -380,8 +470,11 @@ def _plain(tree: Tree) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
-    return text if len(text) <= 60 else text[:57] + "…"
+    try:
+        text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+    except ValueError:  # Python does not write out whole numbers of more than 4,300 digits
+        text = "a number with thousands of digits"
+    return short(text)
 
 
 def _messages(error: ValidationError, spec: type[Spec]) -> Iterator[tuple[str, str]]:
@@ -420,6 +513,11 @@ _BOUNDS = {
 }
 
 
+def _number(bound: float) -> str:
+    """A bound as people write it: 1000 for 1000.0, and 1e+09 for a thousand millions."""
+    return f"{bound:g}" if isinstance(bound, float) else str(bound)
+
+
 def _describe(schema: Mapping[str, Any]) -> Iterator[str]:
     for option in schema.get("anyOf", [schema]):
         if "enum" in option:
@@ -429,5 +527,5 @@ def _describe(schema: Mapping[str, Any]) -> Iterator[str]:
         elif option.get("type") == "array":
             yield f"a list of {', '.join(_describe(option.get('items', {})))}"
         elif option.get("type") in _TYPES:
-            rules = [text.format(option[name]) for name, text in _BOUNDS.items() if name in option]
+            rules = [text.format(_number(option[name])) for name, text in _BOUNDS.items() if name in option]
             yield " ".join([_TYPES[option["type"]], " and ".join(rules)]).strip()

@@ -6,7 +6,7 @@ which makes merging, spreading and error messages simple.
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -40,6 +40,17 @@ class Given:
 
 
 Settings = dict[Key, Given]
+
+LONGEST_TEXT = 1 << 18
+"""Characters of a recipe, or of one override; a complete recipe has about 5,000."""
+LONGEST_NAME = 200
+"""Characters of a setting's full name; the longest that means something has about 40."""
+MOST_SETTINGS = 2_000
+"""A complete recipe has about 150."""
+DEEPEST = 8
+"""Tables inside tables, lists included; recipes go to 5."""
+MOST_DOTS = 50
+"""In one word: reading a name takes time that grows with the square of its parts."""
 
 
 def put(settings: Settings, key: Key, given: Given) -> None:
@@ -79,7 +90,8 @@ def settings_of_preset(name: str, where: str = "", key: str = "") -> Settings:
 def settings_of_file(path: Path) -> Settings:
     """The settings of a TOML file."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig") as stream:
+            text = stream.read(LONGEST_TEXT + 1)
     except UnicodeDecodeError as error:
         raise RecipeError([Problem(str(path), "", f"is not UTF-8 (byte {error.start})")]) from None
     except OSError as error:
@@ -89,42 +101,73 @@ def settings_of_file(path: Path) -> Settings:
 
 def settings_of_text(text: str, name: str) -> Settings:
     """The settings of TOML text; ``name`` says whose it is in error messages."""
+    if reason := _no_recipe(text):
+        raise RecipeError([Problem(name, "", reason)])
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RecipeError([Problem(name, "", f"is not valid TOML: {error}")]) from None
+        raise RecipeError([Problem(name, "", f"is not valid TOML: {_one_line(error)}")]) from None
     lines = _line_numbers(text)
 
     def line(key: Key) -> int:
         """The line of the key itself, or of the inline table that it stands in."""
         return next((lines[key[:size]] for size in range(len(key), 0, -1) if key[:size] in lines), 0)
 
-    return {key: Given(value, ".".join(key), name, line(key)) for key, value in _flatten(table)}
+    return {key: Given(value, ".".join(key), name, line(key)) for key, value in _leaves(table, name)}
 
 
 def settings_of_mapping(table: Mapping[str, Any], name: str) -> Settings:
     """The settings of a nested mapping, such as the recipe inside a model file."""
-    return {key: Given(value, ".".join(key), name) for key, value in _flatten(table)}
+    return {key: Given(value, ".".join(key), name) for key, value in _leaves(table, name)}
 
 
 def settings_of_overrides(overrides: Sequence[str]) -> Settings:
     """``section.key=value`` arguments; a value is TOML, or else taken as a bare word."""
     settings: Settings = {}
     problems = []
+    if len(overrides) > MOST_SETTINGS:
+        raise RecipeError(
+            [Problem("command line", "", f"{len(overrides):,} changes; up to {MOST_SETTINGS:,} are read")]
+        )
     for order, text in enumerate(overrides):
         name, equals, value = text.partition("=")
         key = tuple(part.strip() for part in name.split("."))
         if not equals or len(key) < 2 or not all(key):
-            hint = f"; did you mean model.{text}?" if equals and len(key) == 1 and key[0] in MODEL_WORDS else ""
-            problems.append(Problem("command line", text, f"an override reads section.key=value{hint}"))
+            hint = f"; did you mean model.{short(text)}?" if equals and len(key) == 1 and key[0] in MODEL_WORDS else ""
+            problems.append(Problem("command line", short(text), f"an override reads section.key=value{hint}"))
+            continue
+        if reason := _no_recipe(text):
+            problems.append(Problem("command line", short(name), reason))
             continue
         given = Given(_toml_value(value.strip()), ".".join(key), "command line", order=order)
-        for inner, leaf in _flatten({"": given.value}):
+        try:
+            leaves = _leaves({"": given.value}, "command line", key)
+        except RecipeError as error:
+            problems += error.problems
+            continue
+        for inner, leaf in leaves:
             full = key + inner[1:]
             put(settings, full, replace(given, value=leaf, key=".".join(full)))
     if problems:
         raise RecipeError(problems)
     return settings
+
+
+def short(text: str, most: int = 60) -> str:
+    """A text for a message: its beginning, if it is long."""
+    return text if len(text) <= most else text[: most - 3] + "…"
+
+
+def _one_line(error: BaseException) -> str:
+    return short(" ".join(str(error).split()), 200)
+
+
+def _no_recipe(text: str) -> str:
+    """Why a text is too much to be read as settings, or an empty string."""
+    if len(text) > LONGEST_TEXT:
+        return f"is longer than {LONGEST_TEXT:,} characters, and no recipe is"
+    dotted = any(word.count(".") > MOST_DOTS for word in text.split())
+    return f"has a name with more than {MOST_DOTS} dots" if dotted else ""
 
 
 def _toml_value(text: str) -> Any:
@@ -136,13 +179,42 @@ def _toml_value(text: str) -> Any:
     return table["value"] if len(table) == 1 else text
 
 
-def _flatten(table: Mapping[str, Any], prefix: Key = ()) -> Iterator[tuple[Key, Any]]:
-    """Leaves with their full names; a table without settings says nothing."""
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flatten(value, (*prefix, name))
-        else:
-            yield (*prefix, name), value
+def _leaves(table: Mapping[str, Any], name: str, prefix: Key = ()) -> list[tuple[Key, Any]]:
+    """Leaves with their full names; a table without settings says nothing. What cannot be a recipe is refused.
+
+    ``prefix`` counts for the depth and is shown, but is not part of the names.
+    """
+    found: list[tuple[Key, Any]] = []
+    waiting: list[tuple[Key, Mapping[str, Any]]] = [((), table)]
+    while waiting:
+        place, inner = waiting.pop()
+        further: list[tuple[Key, Mapping[str, Any]]] = []
+        for word, value in inner.items():
+            key = (*place, word)
+            shown = short(".".join(str(part) for part in (*prefix, *key) if part))
+            if not isinstance(word, str):
+                raise RecipeError([Problem(name, shown, f"a setting is named by a text, not by {short(repr(word))}")])
+            if len(prefix) + len(key) > DEEPEST or sum(map(len, key)) > LONGEST_NAME:
+                raise RecipeError([Problem(name, shown, f"is no setting: names have up to {DEEPEST} parts")])
+            if isinstance(value, Mapping):
+                further.append((key, value))
+            elif _depth(value) > DEEPEST:
+                raise RecipeError([Problem(name, shown, "has lists inside of lists, which no setting takes")])
+            else:
+                found.append((key, value))
+            if len(found) + len(waiting) + len(further) > MOST_SETTINGS:
+                raise RecipeError([Problem(name, "", f"has more than {MOST_SETTINGS:,} settings, and no recipe has")])
+        waiting += reversed(further)
+    return found
+
+
+def _depth(value: Any) -> int:
+    """How deep lists and tables stand inside each other; it stops looking where it is too deep."""
+    depth, level = 0, [value]
+    while depth <= DEEPEST and (level := [inner for inner in level if isinstance(inner, Mapping | list | tuple)]):
+        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, Mapping) else outer)]
+        depth += 1
+    return depth
 
 
 _HEADER = re.compile(r"^\s*\[\s*([^\[\]]+?)\s*\]")

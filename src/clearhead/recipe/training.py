@@ -7,8 +7,9 @@ from pydantic import Field
 
 from clearhead.recipe.registry import Spec
 
-Positive = Annotated[float, Field(gt=0)]
-Steps = Annotated[int, Field(ge=1)]
+LearningRate = Annotated[float, Field(gt=0, le=100)]
+Steps = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -23,17 +24,17 @@ class Optimizer(Spec):
 
     kind: Literal["adamw", "muon"] = "adamw"
     """AdamW for everything, or Muon for the hidden matrices and AdamW for the rest."""
-    rate: Positive = 1e-3
+    rate: LearningRate = 1e-3
     """The highest learning rate."""
     betas: Annotated[list[Annotated[float, Field(ge=0, lt=1)]], Field(min_length=2, max_length=2)] = Field(
         default=[0.9, 0.98]
     )
     """How long AdamW remembers gradients and their squares."""
-    eps: Positive = 1e-9
+    eps: Annotated[float, Field(gt=0, le=1)] = 1e-9
     """Keeps AdamW's division away from zero."""
-    weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    weight_decay: Annotated[float, Field(ge=0, le=100)] = 0.01
     """Pull of matrices towards zero; biases, gains and embeddings are left alone."""
-    muon_rate: Positive = 0.02
+    muon_rate: LearningRate = 0.02
     """The highest learning rate of the matrices that Muon moves."""
 
 
@@ -42,7 +43,7 @@ class Schedule(Spec):
 
     kind: Literal["cosine", "linear", "inverse-sqrt", "constant"] = "cosine"
     """After the warm-up: down to zero along a cosine or a line, down with 1/√step, or not at all."""
-    warmup: Annotated[float, Field(ge=0)] = 0.04
+    warmup: Annotated[float, Field(ge=0, le=1e9)] = 0.04
     """Steps of rising rate: a number of steps, or below 1 a share of all steps."""
 
 
@@ -76,15 +77,15 @@ class Training(Spec):
     """Decides weights, order of the data and dropout."""
     steps: Steps | None = None
     """Budget: optimizer steps."""
-    epochs: Steps | None = None
+    epochs: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Budget: passes over the training data."""
-    minutes: Positive | None = None
+    minutes: Annotated[float, Field(gt=0, le=1e6)] | None = None
     """Budget: minutes, turned into steps by a short calibration before training starts; without any budget: 10."""
-    batch_tokens: Annotated[int, Field(ge=16)] = 512
+    batch_tokens: Annotated[int, Field(ge=16, le=100_000_000)] = 512
     """Tokens in a batch, at most: its lines times the longest of them on either side, padding included."""
-    accumulate: Steps = 1
+    accumulate: Annotated[int, Field(ge=1, le=100_000)] = 1
     """Batches whose gradients make one step."""
-    window: Annotated[int, Field(ge=1)] = 50_000
+    window: Annotated[int, Field(ge=1, le=1_000_000_000)] = 50_000
     """Examples that are shuffled and sorted by length together."""
     optimizer: Optimizer = Optimizer()
     """How gradients become steps."""
@@ -94,24 +95,24 @@ class Training(Spec):
     """Share of the probability that is spread over all tokens, or classes; without it 0.1, and 0 for lm and encoder."""
     masking: Masking = Masking()
     """For encoders: which tokens are hidden."""
-    shift: Annotated[int, Field(ge=0)] = 0
+    shift: Annotated[int, Field(ge=0, le=100_000)] = 0
     """For pictures: each is moved by up to this many pixels up or down, and left or right, anew in every epoch."""
-    clip: Positive = 1.0
+    clip: Annotated[float, Field(gt=0, le=1e9)] = 1.0
     """The largest norm that a gradient may have."""
     average: Annotated[float, Field(ge=0, lt=1)] = 0.999
     """Memory of the exponential moving average that is evaluated and saved; 0 turns it off."""
     evaluate_every: Steps | None = None
-    """Steps between looks at dev; without it one a minute for a budget in minutes, else at most twenty in a run."""
-    patience: Steps | None = None
-    """Stop after this many looks at dev without a better score."""
+    """Steps between evaluations; without it one a minute for a budget in minutes, else at most twenty in a run."""
+    patience: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Stop after this many evaluations without a better score; a lower loss alone is none."""
     metric: Metric = "auto"
-    """What the best model is chosen by; auto: line_error for pairs of symbols or characters, bleu for other pairs,
-    perplexity for lm and encoder, accuracy for a classifier."""
+    """What the best model is chosen by; of equal scores, the one with the lower loss. auto: line_error for pairs of
+    symbols or characters, bleu for other pairs, perplexity for lm and encoder, accuracy for a classifier."""
     save_every: Steps | None = None
-    """Steps between checkpoints; without it as often as dev is looked at."""
+    """Steps between checkpoints; without it as often as dev is evaluated."""
     tensorboard: bool = False
     """Also write the curves for TensorBoard, into the run folder; needs the package tensorboard."""
-    threads: Steps | None = None
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     """CPU threads; without it all cores, shared among the processes that torchrun starts."""
 
     def refusals(self) -> Iterator[tuple[str, str]]:
@@ -126,37 +127,37 @@ class Training(Spec):
 class Decoding(Spec):
     """How a trained model answers: the same for dev scores, `eval` and `run`."""
 
-    beam_size: Steps = 4
+    beam_size: Annotated[int, Field(ge=1, le=1000)] = 4
     """Beginnings of an answer that are followed side by side; 1 is greedy search."""
-    length_penalty: Annotated[float, Field(ge=0)] = 0.6
+    length_penalty: Annotated[float, Field(ge=0, le=100)] = 0.6
     """α of GNMT's ((5+|y|)/6)^α, which divides the log-probability of a finished beam; 0 prefers short answers."""
-    min_length: Annotated[int, Field(ge=0)] = 0
+    min_length: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """The shortest answer, in tokens …"""
-    min_ratio: Annotated[float, Field(ge=0)] = 0.0
+    min_ratio: Annotated[float, Field(ge=0, le=1000)] = 0.0
     """… and in tokens for each source token."""
-    max_length: Steps | None = None
+    max_length: Tokens | None = None
     """The longest answer, in tokens; without it max_ratio and max_extra decide."""
-    max_ratio: Positive = 3.0
+    max_ratio: Annotated[float, Field(gt=0, le=1000)] = 3.0
     """The longest answer: this many tokens for each source token …"""
-    max_extra: Annotated[int, Field(ge=0)] = 20
+    max_extra: Annotated[int, Field(ge=0, le=1_000_000)] = 20
     """… and this many more."""
     sample: bool = False
     """Draw every token from the model's distribution instead of searching for the best; beam_size does not matter."""
-    temperature: Positive = 1.0
+    temperature: Annotated[float, Field(ge=0.001, le=1000)] = 1.0
     """For sampling: logits are divided by it; below 1 the likely becomes likelier."""
-    top_k: Steps | None = None
+    top_k: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
     """For sampling: only the k most probable tokens."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """For sampling: only the most probable tokens that together have this probability."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """For sampling: with the number of a line it decides what is drawn, whatever else is in the batch."""
-    banned: list[Annotated[int, Field(ge=0)]] = Field(default=[])
+    banned: Annotated[list[Annotated[int, Field(ge=0, lt=100_000_000)]], Field(max_length=100_000)] = Field(default=[])
     """Ids of tokens that are never written."""
     attention: Literal["trained", "soft", "hard"] = "trained"
     """How attention chooses while answering and scoring: as it was trained, or softly, or only the best key (L0.3)."""
-    max_source: Steps = 1024
+    max_source: Tokens = 1024
     """Source tokens that are read; a longer line is cut there, and a warning says so."""
-    batch_tokens: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
+    batch_tokens: Literal["auto"] | Annotated[int, Field(ge=1, le=100_000_000)] = "auto"
     """Source tokens that are answered together, times the beams; the answers do not depend on it."""
 
     def refusals(self) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from clearhead.recipe.registry import Spec
 Size = Annotated[int, Field(ge=1, le=100_000_000)]
 # TOML has no null, so a special token that does not exist is written "none"
 TokenId = Annotated[
-    Annotated[int, Field(ge=0)] | None,
+    Annotated[int, Field(ge=0, lt=100_000_000)] | None,
     BeforeValidator(lambda value: None if value == "none" else value),
     PlainSerializer(lambda value: "none" if value is None else value),
 ]

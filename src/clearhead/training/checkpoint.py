@@ -19,7 +19,9 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor, optim
 
 from clearhead.errors import DamagedFile
-from clearhead.models import add_tensors, write_whole
+from clearhead.files import write_whole
+from clearhead.models import add_tensors
+from clearhead.training.writing import telling
 
 _NAME = re.compile(r"step-(\d+)\.safetensors")
 KEPT = 2
@@ -39,10 +41,18 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
     tensors = {name: tensor.detach().contiguous() for name, tensor in checkpoint.tensors.items()}
     state = json.dumps(checkpoint.state)
     metadata = {"state": state, "checksum": _checksum(tensors, state)}
-    write_whole(folder / f"step-{step:09}.safetensors", save_tensors(tensors, metadata))
-    unfinished = folder.glob(".step-*")  # left by a run that was killed while it wrote
-    for old in (*_files(folder)[KEPT:], *unfinished):
-        old.unlink(missing_ok=True)
+    path = folder / f"step-{step:09}.safetensors"
+    with telling(path):
+        write_whole(path, save_tensors(tensors, metadata))
+        unfinished = folder.glob(".step-*")  # left by a run that was killed while it wrote
+        beginning = [file for file in _files(folder)[1:] if _step(file) == 0]
+        for old in (*_files(folder)[KEPT:], *beginning, *unfinished):
+            old.unlink(missing_ok=True)
+
+
+def has_trained(folder: Path) -> bool:
+    """Whether a run folder holds something that cost steps: a best model, or a checkpoint after the first step."""
+    return (folder / "best.safetensors").exists() or any(_step(file) > 0 for file in _files(folder / "last"))
 
 
 def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
@@ -53,26 +63,38 @@ def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     complaints: list[str] = []
     files = _files(folder)
     for file in files:
+        if not file.is_file():
+            raise DamagedFile(f"{file}: is not a file: move it away, then --resume")
+    for file in files:
         try:
             return _read(file), complaints
         except DamagedFile as error:
             complaints.append(f"{error}; going back to the one before it")
     if files:
-        raise DamagedFile(f"{folder}: every checkpoint is damaged: {'; '.join(file.name for file in files)}")
+        raise DamagedFile(
+            f"{folder}: every checkpoint is damaged: {'; '.join(file.name for file in files)}; put one of them back, "
+            "or start a new run with another -o; best.safetensors stays as it is"
+        )
     return None, []
 
 
 def _files(folder: Path) -> list[Path]:
     """Checkpoints, the newest first."""
     found = [path for path in folder.glob("step-*.safetensors") if _NAME.fullmatch(path.name)]
-    return sorted(found, reverse=True)
+    return sorted(found, key=_step, reverse=True)
+
+
+def _step(file: Path) -> int:
+    found = _NAME.fullmatch(file.name)
+    return int(found[1]) if found else -1
 
 
 def _read(file: Path) -> Checkpoint:
     try:
         with safe_open(file, "pt") as stream:
             metadata = stream.metadata() or {}
-            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - not a dict
+            # copies: the tensors are maps of the file, which would keep its place on the disk after it is removed
+            tensors = {name: stream.get_tensor(name).clone() for name in stream.keys()}  # noqa: SIM118 - not a dict
         state = metadata["state"]
         if metadata["checksum"] != _checksum(tensors, state):
             raise DamagedFile(f"{file}: does not match its checksum")

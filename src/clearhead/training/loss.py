@@ -25,8 +25,7 @@ def token_loss(
 
     (1 − ε)·(−log p(y)) + ε·mean_v(−log p(v)), as torch's cross_entropy has it.
     """
-    if output.scale != 1.0:
-        states = states * output.scale
+    states = output.before(states)
     if len(output.weight) < CHUNKED_FROM:
         logits = F.linear(states, output.weight, output.bias)
         return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)

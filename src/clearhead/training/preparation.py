@@ -1,17 +1,31 @@
-"""From a recipe to everything that training needs, kept in the run folder so that it is done once."""
+"""From a recipe to everything that training needs, kept in the run folder so that it is done once.
 
+Everything is made in a folder of its own and moved to its place when it is complete; ``run.json`` with the checksums
+comes after it, and ``recipe.toml`` last. What is read back is compared with the checksums; what is damaged is made
+again from the data, if they are still the same.
+"""
+
+import hashlib
 import json
+import shutil
 import time
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from clearhead.data import Corpus, Encoded, codecs_of, format_of, plan_epoch, read_corpus
-from clearhead.errors import DataError
-from clearhead.models import build, write_whole
+from clearhead.errors import DamagedFile, DataError, NewerFile, Problem, RecipeError
+from clearhead.files import write_whole
+from clearhead.locks import held
+from clearhead.models import build, load_model
 from clearhead.recipe import Recipe, read_recipe, recipe_from, recipe_table, recipe_toml
+from clearhead.training.contradictions import differences
+from clearhead.training.manifest import Manifest, Stage, checksum_of, damage, read_manifest, write_manifest
 from clearhead.training.objectives import Codecs, Objective, objective_of
 from clearhead.training.optimizer import make_optimizers
 from clearhead.training.team import ALONE, Team
@@ -21,6 +35,21 @@ FOR_LOOKING = 0.12
 """Part of a budget in minutes that is kept for looks at dev and checkpoints."""
 FEWEST_LOOKS, MOST_LOOKS = 4, 20
 """Looks at dev in a run with a budget in minutes: one a minute, within these bounds."""
+_UNFINISHED = ".preparing"
+_TOKENIZERS = "tokenizers.json"
+
+_DECIDES = (
+    "seed",
+    "batch_tokens",
+    "accumulate",
+    "window",
+    "optimizer",
+    "schedule",
+    "label_smoothing",
+    "clip",
+    "average",
+)
+"""Settings of training that every step depends on."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +65,17 @@ class Prepared:
     examples: Encoded
     """The training examples."""
     objective: Objective[Any, Any, Any]
+    manifest: Manifest
+    notes: tuple[str, ...] = ()
+    """What was found damaged and put right, to be told."""
+
+    @property
+    def identity(self) -> str:
+        """Follows from the data, the model and all that decides what is learnt when; not from how long."""
+        table = recipe_table(self.recipe)
+        training = {name: value for name, value in table["training"].items() if name in _DECIDES}
+        known = json.dumps([table["model"], training, self.manifest.fingerprint], sort_keys=True)
+        return hashlib.sha256(known.encode()).hexdigest()
 
     @property
     def tokenizers(self) -> dict[str, str]:
@@ -44,34 +84,231 @@ class Prepared:
 
 
 def prepare(recipe: Recipe, folder: Path, team: Team = ALONE) -> Prepared:
-    """Read, check and encode the data, learn tokenizers, fix the number of steps; ``recipe.toml`` is written last."""
-    corpus = read_corpus(recipe.data, format_of(recipe.model))
-    codecs, recipe = objective_of(recipe).learn(corpus)
-    objective = objective_of(recipe)
-    corpus = objective.admitted(corpus)
-    data = folder / "data"
-    data.mkdir(parents=True, exist_ok=True)
-    objective.write(corpus, codecs, data)
-    examples = objective.open(data)
-    if not len(examples):
-        raise DataError(f"every training pair is longer than data.max_length ({recipe.data.max_length} tokens)")
-    kept = {"tokenizers": _tokenizers(codecs), "fingerprint": corpus.fingerprint()}
-    write_whole(data / "tokenizers.json", json.dumps(kept, ensure_ascii=False).encode())
-    recipe = _with_dropout(_with_budget(_with_smoothing(recipe, objective), examples, team), examples)
-    write_whole(folder / "recipe.toml", recipe_toml(recipe).encode())
-    return Prepared(folder, recipe, corpus, codecs, examples, objective_of(recipe))
+    """Read, check and encode the data, learn tokenizers, fix the number of steps; if it fails, nothing is left."""
+    with held(folder):
+        corpus = read_corpus(recipe.data, format_of(recipe.model))
+        asked = recipe_table(recipe)
+        codecs, recipe = objective_of(recipe).learn(corpus)
+        objective = objective_of(recipe)
+        corpus = objective.admitted(corpus)
+        with _unfinished(folder) as made:
+            _write(corpus, codecs, objective, made)
+            examples = objective.open(made)
+            if not len(examples):
+                raise DataError(f"every training pair is longer than data.max_length ({recipe.data.max_length} tokens)")
+            recipe = _with_dropout(_with_budget(_with_smoothing(recipe, objective), examples, team), examples)
+            assert recipe.training.steps is not None
+            files = {path.name: checksum_of(path) for path in sorted(made.iterdir())}
+            kept = {path.name: checksum_of(path) for path in (folder / "data").glob("stdin.*")}
+            steps = recipe.training.steps
+            manifest = Manifest(asked, recipe_table(recipe), corpus.fingerprint(), files | kept, (Stage(steps, steps),))
+            del examples  # its files are about to move
+            for name in files:
+                _move(made / name, folder / "data" / name)
+        write_manifest(folder, manifest)
+        write_whole(folder / "recipe.toml", recipe_toml(recipe).encode())
+        objective = objective_of(recipe)
+        return Prepared(folder, recipe, corpus, codecs, objective.open(folder / "data"), objective, manifest)
 
 
 def reopen(folder: Path) -> Prepared:
-    """What ``prepare`` left in a run folder; data that have changed since are refused."""
-    recipe = read_recipe(folder / "recipe.toml")
+    """What ``prepare`` left in a run folder, compared with its checksums.
+
+    Prepared data that are damaged are made again. Data that have changed since, and a recipe that was edited, are
+    refused.
+    """
+    notes: list[str] = []
+    _require_kinds(folder)
+    try:
+        manifest = read_manifest(folder)
+    except NewerFile:
+        raise
+    except DamagedFile as lost:
+        manifest = _adopted(folder)
+        notes.append(f"{lost}; rebuilt from recipe.toml and the data, which fit together")
+    recipe = _recipe(folder, manifest, notes)
     objective = objective_of(recipe)
-    kept = json.loads((folder / "data" / "tokenizers.json").read_text(encoding="utf-8"))
+    _require_input(folder, manifest)
     corpus = read_corpus(recipe.data, format_of(recipe.model))
-    if corpus.fingerprint() != kept["fingerprint"]:
+    if corpus.fingerprint() != manifest.fingerprint:
         raise DataError(f"the data have changed since {folder} was started: start a new run, or restore the files")
-    codecs: Codecs = codecs_of(kept["tokenizers"]) if kept["tokenizers"] else ()
-    return Prepared(folder, recipe, objective.admitted(corpus), codecs, objective.open(folder / "data"), objective)
+    corpus = objective.admitted(corpus)
+    notes += _restored(folder, manifest, corpus, objective)
+    codecs = _read_codecs(folder)
+    return Prepared(folder, recipe, corpus, codecs, objective.open(folder / "data"), objective, manifest, tuple(notes))
+
+
+def extend(run: Prepared, steps: int, at: int, look_every: int) -> Prepared:
+    """The run with more steps, from this one on; how often dev is looked at stays as it was. It is recorded first."""
+    table = recipe_table(run.recipe)
+    table["training"] |= {"steps": steps, "evaluate_every": look_every}
+    recipe = recipe_from(table)
+    asked = run.manifest.asked
+    if asked is not None:
+        asked = asked | {"training": asked["training"] | {"steps": steps}}
+    manifest = run.manifest.extended(recipe_table(recipe), asked, at, steps)
+    write_manifest(run.folder, manifest)
+    write_whole(run.folder / "recipe.toml", recipe_toml(recipe).encode())
+    return replace(run, recipe=recipe, objective=objective_of(recipe), manifest=manifest)
+
+
+# ---- what is read back ----
+
+
+def _require_kinds(folder: Path) -> None:
+    """Folders where folders belong, and files where files do: neither is removed by us."""
+    for name in ("data", "last"):
+        if (folder / name).exists() and not (folder / name).is_dir():
+            raise DamagedFile(f"{folder / name}: is not a folder: move it away, then --resume")
+    for name in ("run.json", "recipe.toml", "metrics.jsonl", "clock.jsonl", "train.log", "best.safetensors"):
+        if (folder / name).exists() and not (folder / name).is_file():
+            raise DamagedFile(f"{folder / name}: is not a file: move it away, then --resume")
+
+
+def _recipe(folder: Path, manifest: Manifest, notes: list[str]) -> Recipe:
+    """The recipe of the run; the file beside it must say the same, or is written anew if it says nothing at all."""
+    path = folder / "recipe.toml"
+    recipe = recipe_from(manifest.recipe, name=str(folder / "run.json"))
+    found = recipe_table(read_recipe(path)) if _has_settings(path) else None
+    if found is None:
+        notes.append(f"{path}: {'cannot be read' if path.exists() else 'is not there'}; restored from run.json")
+    edited = [] if found is None else differences(manifest.recipe, found, "the file says")
+    if edited and found != manifest.before:
+        way_out = (
+            f"{path} was changed after the run was started: undo that, or remove the file, and --resume continues as "
+            f"before; to train by the changed recipe: clearhead train {path} -o ANOTHER_FOLDER"
+        )
+        raise RecipeError([*edited, Problem("", "", way_out)])
+    if found is None or edited:
+        write_whole(path, recipe_toml(recipe).encode())
+    return recipe
+
+
+def _has_settings(path: Path) -> bool:
+    """Whether somebody could have written this: TOML with settings in it, right or wrong."""
+    try:
+        return bool(tomllib.loads(path.read_text(encoding="utf-8-sig")))
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def _require_input(folder: Path, manifest: Manifest) -> None:
+    """What came through a pipe is nowhere else."""
+    for name, expected in manifest.files.items():
+        path = folder / "data" / name
+        if name.startswith("stdin.") and (problem := damage(path, expected)):
+            raise DamagedFile(
+                f"{path}: {problem}, and it is the only copy of what came through the pipe: put it back, or move it "
+                f"away and pipe the same data in again (clearhead train - -o {folder} --resume)"
+            )
+
+
+def _restored(folder: Path, manifest: Manifest, corpus: Corpus[Any], objective: Objective[Any, Any, Any]) -> list[str]:
+    """Compare the prepared data with their checksums; make them again if they are damaged. What was done."""
+    data = folder / "data"
+    found = {name: damage(data / name, expected) for name, expected in manifest.files.items()}
+    damaged = {name: problem for name, problem in found.items() if problem}
+    if not damaged:
+        return []
+    for name in damaged:
+        if (data / name).exists() and not (data / name).is_file():
+            raise DamagedFile(f"{data / name}: is not a file: move it away, then --resume")
+    with held(folder), _unfinished(folder) as made:
+        codecs = objective.learn(corpus)[0] if _TOKENIZERS in damaged else _read_codecs(folder)
+        _write(corpus, codecs, objective, made)
+        for name, problem in damaged.items():
+            if damage(made / name, manifest.files[name]):
+                raise DamagedFile(
+                    f"{data / name}: {problem}, and cannot be rebuilt from the data: put the file "
+                    "back, or start a new run with another -o"
+                )
+        for name in damaged:
+            _move(made / name, data / name)
+    return [f"{data / name}: {problem}; rebuilt from the data" for name, problem in damaged.items()]
+
+
+def _adopted(folder: Path) -> Manifest:
+    """What ``run.json`` would say of a run that has none, or a damaged one, if everything else fits together.
+
+    The best model knows its recipe, and the data, encoded once more, must give the arrays that are there.
+    """
+    path, lost = folder / "recipe.toml", "run.json cannot be read either"
+    if not path.is_file():
+        raise DamagedFile(
+            f"{folder}: has neither run.json nor recipe.toml that can be read: put one of them back, or choose "
+            "another -o; what was trained stays as it is"
+        )
+    recipe = read_recipe(path)
+    table, steps = recipe_table(recipe), recipe.training.steps
+    if steps is None:
+        raise DamagedFile(f"{path}: is not the recipe of a run (it has no training.steps), and {lost}")
+    objective = objective_of(recipe)
+    corpus = objective.admitted(read_corpus(recipe.data, format_of(recipe.model)))
+    if (folder / "best.safetensors").is_file():
+        saved = load_model(folder / "best.safetensors")
+        if edited := differences(recipe_table(saved.recipe), table, "recipe.toml says"):
+            raise RecipeError([*edited, Problem("", "", f"{path} does not fit best.safetensors, and {lost}")])
+        tokenizers = dict(saved.tokenizers)
+    else:
+        tokenizers = _tokenizers(objective.learn(corpus)[0])
+    data, kept, fingerprint = folder / "data", _read_kept(folder), corpus.fingerprint()
+    if kept["tokenizers"] != tokenizers:
+        raise DamagedFile(f"{data / _TOKENIZERS}: has other tokenizers, and {lost}: start a new run with another -o")
+    if kept["fingerprint"] != fingerprint:
+        raise DataError(f"the data have changed since {folder} was started: start a new run, or restore the files")
+    codecs = _read_codecs(folder)
+    with held(folder), _unfinished(folder) as made:
+        _write(corpus, codecs, objective, made)
+        files = {made_again.name: checksum_of(made_again) for made_again in sorted(made.iterdir())}
+        for name, expected in files.items():
+            if problem := damage(data / name, expected):
+                raise DamagedFile(
+                    f"{data / name}: {problem}, and {lost}: put one of them back, or start a new run with another -o"
+                )
+    files |= {path.name: checksum_of(path) for path in data.glob("stdin.*")}
+    manifest = Manifest(None, table, fingerprint, files, (Stage(steps, steps),))
+    write_manifest(folder, manifest)
+    return manifest
+
+
+def _write(corpus: Corpus[Any], codecs: Codecs, objective: Objective[Any, Any, Any], folder: Path) -> None:
+    """Encoded examples and tokenizers."""
+    objective.write(corpus, codecs, folder)
+    kept = {"tokenizers": _tokenizers(codecs), "fingerprint": corpus.fingerprint()}
+    write_whole(folder / _TOKENIZERS, json.dumps(kept, ensure_ascii=False).encode())
+
+
+def _read_codecs(folder: Path) -> Codecs:
+    kept = _read_kept(folder)["tokenizers"]
+    return codecs_of(kept) if kept else ()
+
+
+def _read_kept(folder: Path) -> dict[str, Any]:
+    path = folder / "data" / _TOKENIZERS
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DamagedFile(f"{path}: cannot be read ({error}): start a new run with another -o") from None
+    if not isinstance(kept, dict) or not {"tokenizers", "fingerprint"} <= kept.keys():
+        raise DamagedFile(f"{path}: is damaged: start a new run with another -o")
+    return kept
+
+
+@contextmanager
+def _unfinished(folder: Path) -> Iterator[Path]:
+    """A folder for what is not complete yet; gone afterwards, however it ends, and what a kill left is cleared."""
+    path = folder / _UNFINISHED
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _move(file: Path, to: Path) -> None:
+    to.parent.mkdir(exist_ok=True)
+    file.replace(to)
 
 
 def _tokenizers(codecs: Codecs) -> dict[str, str]:

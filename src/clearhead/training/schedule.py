@@ -2,7 +2,7 @@
 
 import math
 
-from clearhead.recipe import Schedule
+from clearhead.recipe import Schedule, Training
 
 
 def rate_at(step: int, spec: Schedule, total: int) -> float:
@@ -16,3 +16,12 @@ def rate_at(step: int, spec: Schedule, total: int) -> float:
     if spec.kind == "linear":
         return left
     return math.sqrt(warmup / (step + 1)) if spec.kind == "inverse-sqrt" else 1.0
+
+
+def told_schedule(spec: Training, start: int, total: int) -> str:
+    """What the rate will be from a step on, in words and numbers."""
+    rate, peak = [], spec.optimizer.rate
+    places = [step for step in dict.fromkeys((start, (start + total) // 2, total - 1)) if start <= step < total]
+    for step in places:
+        rate.append(f"{peak * rate_at(step, spec.schedule, total):.2e} at step {step + 1:,}")
+    return f"{spec.schedule.kind} schedule over {total:,} steps, from step {start + 1:,} on: rate {', '.join(rate)}"

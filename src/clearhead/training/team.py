@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.errors import ClearheadError
+from clearhead.machine import cores
 
 _PATIENCE = timedelta(hours=12)
 """How long members wait for the leader, which prepares the data and looks at dev alone."""
@@ -93,7 +94,7 @@ def _partners() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise ClearheadError(
-            f"another process of this training has ended, and says why; --resume goes on ({error})"
+            f"another process failed (see its output above); restart with --resume ({error})"
         ) from None
 
 
@@ -118,4 +119,4 @@ def team_from_environment() -> Iterator[Team]:
 
 def threads_for_each(given: int | None) -> int:
     """CPU threads of this process: those given, or all cores, shared with the processes beside it."""
-    return given or max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    return given or max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))

@@ -4,9 +4,9 @@ import copy
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.data import Encoded, padding_share, plan_epoch
-from clearhead.errors import ClearheadError, Diverged, Interrupted
-from clearhead.models import Model, stored_tensors
+from clearhead.errors import ClearheadError, DamagedFile, DataError, Diverged, Interrupted, ModelFileError
+from clearhead.locks import held
+from clearhead.models import Model, load_model, stored_tensors
 from clearhead.recipe import RISING, Training
 from clearhead.training.checkpoint import (
     Checkpoint,
@@ -27,6 +28,7 @@ from clearhead.training.checkpoint import (
     restore_optimizers,
     save_checkpoint,
 )
+from clearhead.training.manifest import Stage
 from clearhead.training.objectives import Objective
 from clearhead.training.optimizer import make_optimizers
 from clearhead.training.report import Report
@@ -55,13 +57,27 @@ class Progress:
     lowest: float | None = None
     """The lowest loss of a line of the log."""
     best: float | None = None
+    best_loss: float | None = None
+    """The dev loss of the best model: of two equal scores, the one with the lower loss is better."""
     best_step: int = 0
     waited: int = 0
     """Looks at dev without a better score."""
     seconds: float = 0.0
     """Time spent so far, over all resumes; for people, no decision rests on it."""
+    busy: float = 0.0
+    """Of it, spent on steps since the last line of the log."""
     history: list[dict[str, float]] = field(default_factory=list)
     """Dev scores so far."""
+
+    @classmethod
+    def of(cls, state: dict[str, Any]) -> "Progress":
+        """What a checkpoint kept; one of an earlier version has less."""
+        known = {entry.name for entry in fields(cls)}
+        progress = cls(**{name: value for name, value in state.items() if name in known})
+        if progress.best_loss is None and progress.best is not None:
+            rows = [row for row in progress.history if row["step"] == progress.best_step]
+            progress.best_loss = rows[-1].get("dev_loss") if rows else None
+        return progress
 
 
 class Trainer:
@@ -81,15 +97,19 @@ class Trainer:
         save_best: Callable[[Model], None],
         report: Report,
         team: Team = ALONE,
+        stages: Sequence[Stage] = (),
+        identity: str = "",
     ) -> None:
         self.model, self.examples, self.objective = model, examples, objective
         self.spec, self.steps = spec, steps
+        self.stages = tuple(stages) or (Stage(steps, steps),)
         self.folder, self.evaluate, self.metric = folder, evaluate, metric
         self.save_best, self.report, self.team = save_best, report, team
         self.average = copy.deepcopy(model).requires_grad_(requires_grad=False) if spec.average else model
         self.optimizers = make_optimizers(model, spec.optimizer)
+        self.identity = identity
         self.progress = Progress()
-        self.look_every = spec.evaluate_every or max(LOOK_EVERY, min(1000, steps // 20))
+        self.look_every = look_every(spec)
         self.save_every = spec.save_every or self.look_every
         self._plan: tuple[int, list[NDArray[np.int64]]] = (-1, [])
 
@@ -97,28 +117,53 @@ class Trainer:
 
     def run(self) -> Progress:
         """Train to the end of the budget, or until patience ends."""
-        started = time.monotonic() - self.progress.seconds
+        with held(self.folder) if self.team.leads else nullcontext():
+            return self._run()
+
+    def _run(self) -> Progress:
+        progress = self.progress
+        started = time.monotonic() - progress.seconds
+        if progress.step == 0:
+            self.save()  # from here on a best model never stands without a checkpoint
         with _stop_signals() as stop:
-            while self.progress.step < self.steps and not self._out_of_patience():
+            while not self.finished:
+                before = time.monotonic()
                 self._step()
-                self.progress.seconds = time.monotonic() - started
-                step = self.progress.step
-                if step % LOG_EVERY == 0 or step == self.steps:
+                progress.busy += time.monotonic() - before
+                progress.seconds = time.monotonic() - started
+                step = progress.step
+                last = step == self._stage(step - 1).total
+                if step % LOG_EVERY == 0 or last:
                     self._log()
-                if step % self.look_every == 0 or step == self.steps:
+                if step % self.look_every == 0 or last:
                     self._look_at_dev()
-                    self.progress.seconds = time.monotonic() - started
+                    progress.seconds = time.monotonic() - started
                 stopped = self.team.highest(stop[0] if stop else 0)
-                if step % self.save_every == 0 or step == self.steps or stopped:
+                if step % self.save_every == 0 or last or stopped or self.finished:
                     self.save()
                 if stopped:
                     raise Interrupted(stopped, f"stopped after step {step}; {self.folder} has everything: --resume")
-        return self.progress
+                self._begin_stage()
+        return progress
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do: all steps are done, or patience has ended."""
+        return self.progress.step >= self.steps or self._out_of_patience()
+
+    def _stage(self, step: int) -> Stage:
+        """The stage that a step, counted from 0, belongs to."""
+        return next((stage for stage in self.stages if step < stage.until), self.stages[-1])
+
+    def _begin_stage(self) -> None:
+        """An extension begins with new patience."""
+        if self.progress.step in [stage.until for stage in self.stages[:-1]]:
+            self.progress.waited = 0
 
     def _step(self) -> None:
         """One optimizer step."""
         loss_sum, tokens = self._find_gradients()
-        share = rate_at(self.progress.step, self.spec.schedule, self.steps)
+        share = rate_at(self.progress.step, self.spec.schedule, self._stage(self.progress.step).total)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["peak"] * share
@@ -198,22 +243,24 @@ class Trainer:
             {"step": progress.step, "epoch": progress.epoch, "loss": loss, "rate": rate},
             tokens=progress.token_sum,
             seconds=progress.seconds,
+            busy=progress.busy,
         )
-        progress.loss_sum, progress.token_sum = 0.0, 0
+        progress.loss_sum, progress.token_sum, progress.busy = 0.0, 0, 0.0
 
     def _look_at_dev(self) -> None:
         """Score the average on dev, and keep it if it is the best so far."""
         progress = self.progress
         scores = self.evaluate(self.average) if self.team.leads else {}
-        value = self.team.told(scores.get(self.metric, 0.0))
+        value, loss = self.team.told(scores.get(self.metric, 0.0)), self.team.told(scores.get("loss", math.inf))
         sign = 1 if self.metric in RISING else -1
-        better = progress.best is None or sign * value > sign * progress.best
+        higher = progress.best is None or sign * value > sign * progress.best
+        tied = value == progress.best and progress.best_loss is not None and loss < progress.best_loss
+        better = higher or tied
+        progress.waited = 0 if higher else progress.waited + 1
         if better:
-            progress.best, progress.best_step, progress.waited = value, progress.step, 0
+            progress.best, progress.best_loss, progress.best_step = value, loss, progress.step
             if self.team.leads:
                 self.save_best(self.average)
-        else:
-            progress.waited += 1
         row = {"step": progress.step} | {f"dev_{name}": score for name, score in scores.items()}
         progress.history.append(row)
         self.report.dev(row, best=better, seconds=progress.seconds)
@@ -231,7 +278,8 @@ class Trainer:
         tensors |= optimizer_tensors(self.optimizers)
         tensors["random"] = self.team.gathered(torch.random.get_rng_state())
         if self.team.leads:
-            save_checkpoint(self.folder / "last", self.progress.step, Checkpoint(tensors, asdict(self.progress)))
+            state = asdict(self.progress) | {"files": self.report.checksums(), "run": self.identity}
+            save_checkpoint(self.folder / "last", self.progress.step, Checkpoint(tensors, state))
 
     def resume(self) -> bool:
         """Go back to the newest checkpoint that is whole; False if there is none yet."""
@@ -246,14 +294,61 @@ class Trainer:
                 f"{self.folder}: was trained by {len(random)} processes and goes on as it was only with as many: "
                 f"torchrun --nproc-per-node {len(random)} -m clearhead train … --resume"
             )
+        if checkpoint.state.get("run", self.identity) != self.identity:
+            raise DataError(
+                f"{self.folder / 'last'}: holds a checkpoint of another run, with other data, seed or settings: "
+                "put this run's own back, or choose another -o"
+            )
+        self._require_fit(checkpoint)
         _copy(stored_tensors(self.model), checkpoint.tensors, "model.")
         if self.average is not self.model:
             _copy(stored_tensors(self.average), checkpoint.tensors, "average.")
         restore_optimizers(self.optimizers, checkpoint.tensors)
-        torch.random.set_rng_state(random[self.team.rank].clone())  # torch reads a view from its start
-        self.progress = Progress(**checkpoint.state)
-        self.report.forget_after(self.progress.step)
+        self.progress = Progress.of(checkpoint.state)
+        self._begin_stage()
+        self.report.forget_after(self.progress.step, checkpoint.state.get("files"), self.progress.history)
+        self._require_best()
+        # last, as loading a model draws numbers; torch reads a view from its start
+        torch.random.set_rng_state(random[self.team.rank].clone())
         return True
+
+    def _require_best(self) -> None:
+        """The best model so far must be there and whole; if it is not, it is written again, or chosen again."""
+        progress, path = self.progress, self.folder / "best.safetensors"
+        if progress.best is None:
+            return
+        complaint = ""
+        if self.team.leads:
+            try:
+                if load_model(path).model.spec != self.model.spec:
+                    complaint = f"{path}: is the model of another run"
+            except ModelFileError as error:
+                complaint = str(error)
+        if not self.team.told(float(bool(complaint))):
+            return
+        if progress.best_step == progress.step:
+            if self.team.leads:
+                self.save_best(self.average)
+            self.report.say(f"{complaint}; it is the model of the last checkpoint, and was restored from it")
+        elif self.finished:
+            raise DamagedFile(
+                f"{complaint}; the run is finished, and nothing else has the weights of step {progress.best_step:,}: "
+                "put the file back, or extend the run with --max-steps"
+            )
+        else:
+            self.report.say(f"{complaint}; continuing without it: the next evaluation chooses a new best model")
+            progress.best, progress.best_loss, progress.best_step = None, None, 0
+
+    def _require_fit(self, checkpoint: Checkpoint) -> None:
+        """A checkpoint of another model cannot be gone on with."""
+        for prefix, model in (("model.", self.model), ("average.", self.average)):
+            for name, tensor in stored_tensors(model).items() if prefix == "model." or model is not self.model else ():
+                found = checkpoint.tensors.get(prefix + name)
+                if found is None or found.shape != tensor.shape:
+                    raise DamagedFile(
+                        f"{self.folder / 'last'}: {prefix}{name} does not fit the recipe of the run: put the recipe or "
+                        "the checkpoints of this run back, or start a new run with another -o"
+                    )
 
     def padding(self) -> float:
         """Which part of the first epoch's tokens is padding."""
@@ -278,6 +373,12 @@ class Trainer:
         del loss
         torch.random.set_rng_state(state)
         return sum(kept.values())
+
+
+def look_every(spec: Training) -> int:
+    """Steps between looks at dev."""
+    assert spec.steps is not None  # prepare() has fixed it
+    return spec.evaluate_every or max(LOOK_EVERY, min(1000, spec.steps // 20))
 
 
 def _copy(into: dict[str, Tensor], tensors: dict[str, Tensor], prefix: str) -> None:

@@ -7,7 +7,7 @@ from sympy import Expr
 from clearhead.costing.forms.inputs import Inputs, Reading
 from clearhead.costing.forms.letters import B, m, n, t
 from clearhead.costing.forms.sketch import ONE, ZERO, Ledger, Sketch
-from clearhead.recipe import Classifier, Encoder, LanguageModel, ModelSpec, Seq2Seq, cost_of
+from clearhead.recipe import Classifier, Encoder, LanguageModel, ModelSpec, Seq2Seq, Stack, cost_of
 
 
 class Form:
@@ -122,7 +122,7 @@ class LanguageModelForm(Form):
 
 
 class EncoderForm(Form):
-    """A vector for every one of n tokens, or of the patches of an image; the pooler runs only when it is asked."""
+    """A vector for every one of n tokens, or of the patches of an image; pooler and head run only when asked."""
 
     spec: Encoder
 
@@ -133,6 +133,18 @@ class EncoderForm(Form):
         if self.spec.pooler:
             with ledger.block("pooler"):
                 ledger.linear(x.shape[-1], x.shape[-1])
+        if self.spec.head == "tokens":
+            with ledger.block("output"):
+                self._head(ledger, x.shape[-1])
+
+    def _head(self, ledger: Ledger, width: Expr) -> None:
+        """Its parameters: a bias, as the matrix is the embedding; and d² + d and a norm's 2d for a transform."""
+        ledger.parameter(ledger.letters("V", self.spec.vocabulary.source, "src"), kind="vector")
+        encoder = self.spec.encoder
+        if self.spec.head_transform != "none" and isinstance(encoder, Stack):
+            ledger.linear(width, width)
+            for _ in range((2 if encoder.norm.kind == "layernorm" else 1) * int(encoder.norm.affine)):
+                ledger.parameter(width, kind="vector")
 
     def states(self, ledger: Ledger) -> Sketch:
         """The encoder's vectors."""

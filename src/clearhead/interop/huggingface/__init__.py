@@ -1,13 +1,16 @@
 """Hugging Face folders: ``config.json``, safetensors weights and ``tokenizer.json`` become a clearhead model.
 
 A setting that clearhead does not know, or cannot represent exactly, is an error: nothing is ignored that could change
-what the network computes. How transformers' generate would search (beams, banned and forced tokens) is no part of the
-network and stays behind. The networks that come out agree with transformers to 1e-5 a layer (tests/interop).
+what the network computes, unless it is named in ``ignore``. How transformers' generate would search (beams, banned and
+forced tokens) is no part of the network and stays behind; so do heads of other tasks, which are named. The networks
+that come out agree with transformers to 1e-5 a layer (tests/interop).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from clearhead.data import Codec
 from clearhead.errors import RecipeError, UnsupportedModel
 from clearhead.interop.huggingface import bart, bert, bloom, deberta, gpt2, t5, vit
 from clearhead.interop.huggingface.config import ForeignConfig
@@ -33,23 +36,45 @@ PLANS: dict[str, Callable[[ForeignConfig, ForeignWeights], Plan]] = {
 """How to read each ``model_type``."""
 
 
-def load_huggingface(folder: str | Path) -> SavedModel:
-    """Read a folder saved by ``save_pretrained`` (or downloaded from the hub) as a clearhead model in float32."""
+@dataclass(frozen=True)
+class Imported:
+    """A foreign model, and what of it was not kept."""
+
+    saved: SavedModel
+    left_behind: list[str]
+    """Settings, names and weights, each with a reason where there is one."""
+
+
+def load_huggingface(folder: str | Path, *, ignore: Sequence[str] = ()) -> SavedModel:
+    """Read a folder saved by ``save_pretrained`` (or downloaded from the hub) as a clearhead model in float32.
+
+    ``ignore`` names unknown settings of config.json that do not change what the network computes.
+    """
+    return import_huggingface(folder, ignore=ignore).saved
+
+
+def import_huggingface(folder: str | Path, *, ignore: Sequence[str] = ()) -> Imported:
+    """The same, with a list of what is left behind."""
     folder = Path(folder)
-    config = ForeignConfig(read_config(folder), folder / "config.json")
+    config = ForeignConfig(read_config(folder), folder / "config.json", ignore)
     kind = config.take("model_type", "")
     if kind not in PLANS:
         raise UnsupportedModel(f"{config.path}: model_type {kind!r} is not supported (supported: {', '.join(PLANS)})")
     weights = ForeignWeights(read_weights(folder), folder)
     plan = PLANS[kind](config, weights)
     config.finish()
+    tokenizers = read_tokenizer(folder)
+    if tokenizers and "source" in plan.model["vocabulary"]:
+        mask = Codec.from_json(tokenizers["shared"]).mask
+        plan.model["vocabulary"] |= {} if mask is None else {"mask": mask}
     try:
         recipe = recipe_from({"model": plan.model}, name=str(config.path))
     except RecipeError as error:
         raise UnsupportedModel(str(error)) from None
     model = build(recipe).eval()
-    fill(model, weights, plan)
-    return SavedModel(model, recipe, read_tokenizer(folder))
+    weights_left = fill(model, weights, plan)
+    left_behind = [*config.left_behind, *(f"weight {name}" for name in weights_left)]
+    return Imported(SavedModel(model, recipe, tokenizers), left_behind)
 
 
-__all__ = ["PLANS", "load_huggingface"]
+__all__ = ["PLANS", "Imported", "import_huggingface", "load_huggingface"]

@@ -1,4 +1,4 @@
-"""Post-LN encoders: BERT, RoBERTa, DistilBERT; bare, or with a head for classifying sequences."""
+"""Post-LN encoders: BERT, RoBERTa, DistilBERT; bare, with a head for masked tokens, or one for classifying lines."""
 
 from typing import Any
 
@@ -34,7 +34,9 @@ def plan_bert(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     model = _bert(config, vocabulary=30522, pad=0, bos=None, eos=None)
     model["position"] = {"kind": "learned", "size": config.take("max_position_embeddings", 512)}
     left_behind = ("embeddings.position_ids", r"cls\..*")
-    return _plan(model, weights, head="classifier", pooler="pooler.dense", left_behind=left_behind)
+    plan = _plan(config, model, weights, head="classifier", pooler="pooler.dense", left_behind=left_behind)
+    parts = {"map": "cls.predictions.transform.dense", "norm": "cls.predictions.transform.LayerNorm"}
+    return with_token_head(plan, weights, parts, bias="cls.predictions.bias", decoder="cls.predictions.decoder")
 
 
 def plan_roberta(config: ForeignConfig, weights: ForeignWeights) -> Plan:
@@ -49,17 +51,20 @@ def plan_roberta(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     model["position"] = {"kind": "learned", "size": rows - offset, "offset": offset}
     left_behind = ("embeddings.position_ids", r"lm_head\..*")
     classifies = "classifier.out_proj.weight" in weights
-    return _plan(
+    plan = _plan(
+        config,
         model,
         weights,
         head="classifier.out_proj",
         pooler="classifier.dense" if classifies else "pooler.dense",
         left_behind=left_behind,
     )
+    parts = {"map": "lm_head.dense", "norm": "lm_head.layer_norm"}
+    return with_token_head(plan, weights, parts, bias="lm_head.bias", decoder="lm_head.decoder", activation="gelu")
 
 
 def plan_distilbert(config: ForeignConfig, weights: ForeignWeights) -> Plan:
-    """DistilBERT: no segments and no pooler; its head for masked tokens is left behind."""
+    """DistilBERT: no segments and no pooler."""
     weights.drop_prefix("distilbert.")
     config.only("sinusoidal_pos_embds", False, True)  # only how the learned table was first filled
     config.only("tie_weights_", True)
@@ -81,7 +86,32 @@ def plan_distilbert(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     model["vocabulary"] = _vocabulary(config, vocabulary=30522, pad=0, bos=None, eos=None)
     left_behind = ("embeddings.position_ids", r"vocab_(transform|layer_norm|projector)\..*")
     names = _embedding_names() | _layer_names(model, "transformer.layer.", _DISTILBERT_LAYER)
-    return Plan(model, names, left_behind)
+    parts = {"map": "vocab_transform", "norm": "vocab_layer_norm"}
+    plan = Plan(model, names, left_behind)
+    return with_token_head(plan, weights, parts, bias="vocab_projector.bias", decoder="vocab_projector")
+
+
+def with_token_head(
+    plan: Plan,
+    weights: ForeignWeights,
+    parts: dict[str, str],
+    *,
+    bias: str,
+    decoder: str,
+    activation: str | None = None,
+) -> Plan:
+    """The plan with the head that fills in masked tokens, if the weights have it: norm(act(xW + b))Eᵀ + c.
+
+    Its matrix is the embedding again; without ``activation`` its activation is that of the layers.
+    """
+    if f"{parts['map']}.weight" not in weights or plan.model["family"] != "encoder":
+        return plan
+    names = plan.names | pairs("output.transform.", "", parts) | {"output.bias": Take(bias)}
+    copies = {f"{decoder}.weight": "embeddings.word_embeddings.weight"}
+    if f"{decoder}.bias" != bias:
+        copies[f"{decoder}.bias"] = bias
+    head = {"head": "tokens", "head_transform": activation or plan.model["feedforward"]["activation"]}
+    return Plan(plan.model | head, names, plan.left_behind, {**plan.copies, **copies})
 
 
 def _bert(config: ForeignConfig, *, vocabulary: int, pad: int, bos: int | None, eos: int | None) -> dict[str, Any]:
@@ -142,7 +172,13 @@ def _vocabulary(
 
 
 def _plan(
-    model: dict[str, Any], weights: ForeignWeights, *, head: str, pooler: str, left_behind: tuple[str, ...]
+    config: ForeignConfig,
+    model: dict[str, Any],
+    weights: ForeignWeights,
+    *,
+    head: str,
+    pooler: str,
+    left_behind: tuple[str, ...],
 ) -> Plan:
     weights.rename(r"LayerNorm\.gamma$", "LayerNorm.weight")  # as the first checkpoints call them
     weights.rename(r"LayerNorm\.beta$", "LayerNorm.bias")
@@ -155,6 +191,7 @@ def _plan(
     if f"{head}.weight" in weights:
         classes = len(weights.tensors[f"{head}.weight"])
         model |= {"family": "classifier", "classes": classes, "pooling": "first", "head_dropout": dropout}
+        model["labels"] = config.labels(classes)
     return Plan(model, names, left_behind)
 
 

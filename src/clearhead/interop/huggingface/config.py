@@ -1,9 +1,11 @@
 """A foreign configuration in which every setting is accounted for."""
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from clearhead.errors import UnsupportedModel
+from clearhead.errors import UnsupportedModel, did_you_mean
 
 T = TypeVar("T")
 
@@ -29,7 +31,7 @@ _NO_MATHEMATICS = {
         "dtype",
     ),
     *("finetuning_task", "id2label", "label2id", "num_labels", "problem_type", "task_specific_params"),
-    *("tokenizer_class", "prefix", "model_max_length"),
+    *("tokenizer_class", "prefix", "model_max_length", "pretrained_model_name_or_path", "license", "tags"),
     # how it is run or trained, not what it computes
     *("use_cache", "gradient_checkpointing", "chunk_size_feed_forward", "torchscript", "return_dict"),
     *(
@@ -40,6 +42,7 @@ _NO_MATHEMATICS = {
         "_attn_implementation_autoset",
     ),
     # defaults of transformers' generate
+    *("eos_token_ids", "is_composition", "max_new_tokens", "min_new_tokens", "renormalize_logits", "use_return_dict"),
     *("bad_words_ids", "begin_suppress_tokens", "diversity_penalty", "do_sample", "early_stopping"),
     *("encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "forced_bos_token_id"),
     *("forced_eos_token_id", "force_bos_token_to_be_generated", "length_penalty", "max_length", "min_length"),
@@ -55,17 +58,38 @@ _ONLY: dict[str, tuple[Any, ...]] = {
     "pruned_heads": ({}, None),
     "tie_encoder_decoder": (False,),
     "cross_attention_hidden_size": (None,),
+    "use_bfloat16": (False,),
+    "is_encoder_decoder": (False,),
+    "quantization_config": (None, {}),
 }
-"""Settings that every reader understands in one way only."""
+"""Settings that every reader understands in one way only: these values change nothing."""
+
+MOST_LAYERS = 10_000
+"""As in a recipe; looked at first, as everything that is planned is planned for each layer."""
+_METADATA = re.compile(
+    r"_.*|.*(note|comment|description|author|licen[cs]e|date|time|version|url|link|tag|dataset|language|commit|sha|hash"
+    r"|citation|paper|model_name|run_name|run_id|experiment|wandb|mlflow|info|metadata|trained_by|origin|card)s?"
+)
+"""Names of settings that say where a model comes from; with texts as values, they change nothing."""
 
 
 class ForeignConfig:
     """Settings are taken one by one; ``finish`` complains about whatever was not understood."""
 
-    def __init__(self, settings: dict[str, Any], path: Path) -> None:
+    def __init__(self, settings: dict[str, Any], path: Path, ignore: Sequence[str] = ()) -> None:
         self.path = path
         self._settings = settings
         self._left = set(settings) - _NO_MATHEMATICS
+        self._ignored = set(ignore)
+        for name, value in settings.items():
+            if "layer" in name and isinstance(value, int) and value > MOST_LAYERS:
+                raise UnsupportedModel(f"{path}: {name} = {value}: a model has up to {MOST_LAYERS:,} layers")
+        self.left_behind: list[str] = []
+        """What is not kept, each with a reason: settings that change nothing, names that cannot be kept."""
+        for name in ignore:
+            if name not in settings:
+                near = did_you_mean(name, list(settings))
+                raise UnsupportedModel(f"--ignore {name}: {path} has no such setting{near}")
 
     def take(self, name: str, default: T) -> T:
         """A setting's value, which must be of its default's type, or else that default of transformers.
@@ -127,11 +151,51 @@ class ForeignConfig:
             )
         return ACTIVATIONS[value]
 
+    def labels(self, classes: int) -> list[str]:
+        """The names of the classes, ``id2label``; none if it does not name each of them differently."""
+        named = self._settings.get("id2label")
+        if named is None:
+            return []
+        words = [named.get(str(number)) for number in range(classes)] if isinstance(named, dict) else []
+        if len(named) == len(set(map(str, words))) == classes and all(isinstance(word, str) for word in words):
+            return [str(word) for word in words]
+        self.left_behind.append(f"id2label: does not give each of {classes} classes a name of its own")
+        return []
+
     def finish(self) -> None:
-        """Complain about every setting that nobody asked for: it might change the results."""
+        """Complain about every setting that nobody asked for: it might change the results.
+
+        What is only said about the model, or was asked to be ignored, is left behind and named.
+        """
         for name, allowed in _ONLY.items():
             if name in self._left:
                 self.only(name, *allowed)
+        for name in sorted(self._left):
+            value = self._settings[name]
+            if name in self._ignored:
+                self._leave(name, "as asked")
+            elif value is None or (_METADATA.fullmatch(name) and _is_words(value)):
+                self._leave(name, "a note, no setting of the network")
         if self._left:
-            shown = ", ".join(f"{name} = {self._settings[name]!r}" for name in sorted(self._left))
-            raise UnsupportedModel(f"{self.path}: clearhead does not know the settings: {shown}")
+            shown = ", ".join(f"{name} = {_shown(self._settings[name])}" for name in sorted(self._left))
+            raise UnsupportedModel(
+                f"{self.path}: clearhead does not know the settings: {shown}; "
+                f"if they do not change what the network computes: --ignore {' --ignore '.join(sorted(self._left))}"
+            )
+
+    def _leave(self, name: str, reason: str) -> None:
+        self._left.discard(name)
+        if self._settings[name] is not None:
+            self.left_behind.append(f"{name} = {_shown(self._settings[name])}: {reason}")
+
+
+def _is_words(value: Any) -> bool:
+    """A text, or a list or table of texts."""
+    if isinstance(value, list | dict):
+        return all(isinstance(word, str) for word in (value.values() if isinstance(value, dict) else value))
+    return isinstance(value, str)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"

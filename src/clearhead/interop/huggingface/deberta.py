@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import UnsupportedModel
+from clearhead.interop.huggingface.bert import with_token_head
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan, Take, pairs
 
@@ -36,7 +37,7 @@ def plan_deberta(config: ForeignConfig, weights: ForeignWeights) -> Plan:
         names[f"{ours}place_key.weight"] = Take(f"{theirs}pos_proj.weight")
         names[f"{ours}place_key.bias"] = Take(f"{theirs}q_bias", torch.zeros_like)
         names |= pairs(ours, theirs, {"place_query": "pos_q_proj"})
-    return Plan(model, names, _LEFT_BEHIND)
+    return _with_head(Plan(model, names, _LEFT_BEHIND), weights)
 
 
 def plan_deberta_v2(config: ForeignConfig, weights: ForeignWeights) -> Plan:
@@ -59,7 +60,18 @@ def plan_deberta_v2(config: ForeignConfig, weights: ForeignWeights) -> Plan:
         "attention.place_key": "attention.self.pos_key_proj",
         "attention.place_query": "attention.self.pos_query_proj",
     }
-    return Plan(model, _names(model, parts), _LEFT_BEHIND)
+    return _with_head(Plan(model, _names(model, parts), _LEFT_BEHIND), weights)
+
+
+def _with_head(plan: Plan, weights: ForeignWeights) -> Plan:
+    """The head for masked tokens, under its old names or its new ones."""
+    if "lm_predictions.lm_head.dense.weight" in weights:
+        place = "lm_predictions.lm_head."
+        parts = {"map": f"{place}dense", "norm": f"{place}LayerNorm"}
+        return with_token_head(plan, weights, parts, bias=f"{place}bias", decoder=f"{place}decoder")
+    place = "cls.predictions."
+    parts = {"map": f"{place}transform.dense", "norm": f"{place}transform.LayerNorm"}
+    return with_token_head(plan, weights, parts, bias=f"{place}bias", decoder=f"{place}decoder")
 
 
 _LEFT_BEHIND = (r"cls\..*", r"lm_predictions\..*", r"mask_predictions\..*", r"embeddings\.position_ids")

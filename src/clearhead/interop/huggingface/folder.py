@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from clearhead.data.library import library
 from clearhead.errors import DataError, UnsupportedModel
 
 
@@ -53,10 +54,8 @@ def read_tokenizer(folder: Path) -> dict[str, str]:
     path = folder / "tokenizer.json"
     if not path.is_file():
         return {}
-    try:
+    with library(f"{path}: is not a tokenizer"):
         return {"shared": Tokenizer.from_file(str(path)).to_str()}
-    except Exception as error:  # the library raises bare Exception for a file that it cannot parse
-        raise DataError(f"{path}: is not a tokenizer: {error}") from None
 
 
 def _json(path: Path) -> Any:

@@ -39,7 +39,8 @@ def plan_vit(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     model["patches"] |= {"height": height, "width": width, "size": size}
     model["position"] = {"kind": "learned", "size": (height // size) * (width // size) + 1}
     if "classifier.weight" in weights:
-        model |= {"family": "classifier", "classes": len(weights.tensors["classifier.weight"]), "pooling": "first"}
+        classes = len(weights.tensors["classifier.weight"])
+        model |= {"family": "classifier", "classes": classes, "pooling": "first", "labels": config.labels(classes)}
     model["pooler"] = "pooler.dense.weight" in weights
     names = {
         "encoder.embedding.tokens.map.weight": Take(f"{_PATCHES}.weight", _as_linear),

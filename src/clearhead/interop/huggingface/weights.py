@@ -70,8 +70,11 @@ def pairs(ours: str, theirs: str, parts: Mapping[str, str], *, bias: bool = True
     return names
 
 
-def fill(model: Model, weights: ForeignWeights, plan: Plan) -> None:
-    """Copy every tensor to its place in float32; a missing, misshapen or unexplained one is an error."""
+def fill(model: Model, weights: ForeignWeights, plan: Plan) -> list[str]:
+    """Copy every tensor to its place in float32; a missing, misshapen or unexplained one is an error.
+
+    Returns the names of those that are left behind: heads of other tasks, tables that are computed.
+    """
     theirs = weights.tensors
     ours = stored_tensors(model)
     with torch.no_grad():
@@ -79,7 +82,12 @@ def fill(model: Model, weights: ForeignWeights, plan: Plan) -> None:
             take = plan.names[name]
             if take.name not in theirs:
                 raise UnsupportedModel(f"{weights.folder}: has no weight {take.name}")
+            if not theirs[take.name].is_floating_point():
+                kind = str(theirs[take.name].dtype).removeprefix("torch.")
+                raise UnsupportedModel(f"{weights.folder}: {take.name} holds numbers of type {kind}, not floats")
             value = take.change(theirs[take.name]).float()
+            if not value.isfinite().all():
+                raise UnsupportedModel(f"{weights.folder}: {take.name} has numbers that are not finite as float32")
             if value.shape != tensor.shape:
                 raise UnsupportedModel(
                     f"{weights.folder}: {take.name} has shape {tuple(value.shape)}; "
@@ -90,11 +98,13 @@ def fill(model: Model, weights: ForeignWeights, plan: Plan) -> None:
         if copy in theirs and not (original in theirs and torch.equal(theirs[copy], theirs[original])):
             raise UnsupportedModel(f"{weights.folder}: {copy} should be tied to {original}, but differs")
     used = {plan.names[name].name for name in ours} | plan.copies.keys()
-    unused = [name for name in theirs if name not in used and not _matches(name, plan.left_behind)]
+    left_behind = [name for name in theirs if name not in used and _matches(name, plan.left_behind)]
+    unused = [name for name in theirs if name not in used and name not in left_behind]
     if unused:
         raise UnsupportedModel(
             f"{weights.folder}: clearhead has no place for {len(unused)} weights: {', '.join(sorted(unused)[:5])}"
         )
+    return sorted(left_behind)
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from clearhead.attention import MultiHeadAttention, attend, choose, weigh
 from clearhead.decoding import ModelStepper, Rules, greedy
+from clearhead.drawing.figure import Bars
 from clearhead.lectures.demonstrations import toy
 from clearhead.lectures.demonstrations.compare import alike, gap
 from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
-from clearhead.lectures.figure import Bars
 from clearhead.predictor.forced import forced
 
 

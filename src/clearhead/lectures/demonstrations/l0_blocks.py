@@ -3,13 +3,13 @@
 import torch
 from torch import Tensor, nn
 
-from clearhead.attention import Sight
+from clearhead.attention import AttentionContext
 from clearhead.blocks import AddNorm, LayerNorm, OuterFeedForward, StandardFeedForward
+from clearhead.drawing.figure import Lines, Series
 from clearhead.errors import RecipeError
 from clearhead.lectures.demonstrations.compare import alike, far, gap
 from clearhead.lectures.demonstrations.pytorch import encoder_layer, layer_like
 from clearhead.lectures.evidence import Evidence, Measure, Wrong
-from clearhead.lectures.figure import Lines, Series
 from clearhead.recipe import read_recipe
 
 
@@ -54,7 +54,7 @@ def add_and_norm() -> Evidence:
         reference = encoder_layer(width=24, heads=3, hidden=40, norm_first=place == "pre")
         layer = layer_like(reference, place)
         with torch.no_grad():
-            results[place] = (layer(x, Sight()), reference(x))
+            results[place] = (layer(x, AttentionContext()), reference(x))
     f = nn.Linear(24, 24)
     norm = LayerNorm(width=24)
     with torch.no_grad():

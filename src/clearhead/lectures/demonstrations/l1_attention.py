@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from clearhead.attention import MultiHeadAttention, Sight, attend, causal_mask, weigh
+from clearhead.attention import AttentionContext, MultiHeadAttention, attend, causal_mask, weigh
+from clearhead.drawing.figure import Bars, Heat
 from clearhead.errors import RecipeError
 from clearhead.lectures.demonstrations.compare import alike
 from clearhead.lectures.demonstrations.pytorch import randomise
 from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
-from clearhead.lectures.figure import Bars, Heat
 from clearhead.models import LanguageModel, build
 from clearhead.recipe import AttentionSpec, kinds, read_recipe
 
@@ -115,7 +115,7 @@ def heads_are_separate() -> Evidence:
     )
 
 
-class _OneTooMany(Sight):
+class _OneTooMany(AttentionContext):
     """A mask that is off by one: each query also sees the token after it."""
 
     def _make_mask(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "..."]:
@@ -152,7 +152,7 @@ def no_look_ahead() -> Evidence:
         ),
         wrong=(
             Wrong("a mask that is off by one", Measure(what, 0, int((wrong[future] != 0).sum()))),
-            Wrong("no mask", Measure(what, 0, int((_influence(plain, n, Sight())[future] != 0).sum()))),
+            Wrong("no mask", Measure(what, 0, int((_influence(plain, n, AttentionContext())[future] != 0).sum()))),
         ),
         tables=(
             Table(
@@ -186,18 +186,18 @@ def _language_model(*settings: str) -> LanguageModel:
     return model
 
 
-def _influence(model: LanguageModel, n: int, sight: Sight | None = None) -> Tensor:
-    """|∂y_i/∂x_j|, summed over features: through the whole decoder, or through its layers with another sight."""
+def _influence(model: LanguageModel, n: int, context: AttentionContext | None = None) -> Tensor:
+    """|∂y_i/∂x_j|, summed over features: through the whole decoder, or through its layers with another context."""
     stack: Any = model.decoder
     ids = torch.arange(5, 5 + n)[None]
     embedded: list[Tensor] = []
     handle = stack.embedding.register_forward_hook(lambda _module, _inputs, out: embedded.append(out))
     out: Tensor = stack(ids)
     handle.remove()
-    if sight is not None:
+    if context is not None:
         out = embedded[0]
         for layer in stack.layers:
-            out = layer(out, sight)
+            out = layer(out, context)
     direction = torch.linspace(1, 2, out.shape[-1])
     rows = [torch.autograd.grad(out[0, i] @ direction, embedded[0], retain_graph=True)[0] for i in range(n)]
     return torch.stack([row[0].abs().sum(-1) for row in rows])

@@ -4,14 +4,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clearhead.attention import Sight
+from clearhead.attention import AttentionContext
 from clearhead.blocks import Embedding, Output, Stack
 from clearhead.costing import cost
 from clearhead.costing.tracing import attention_path, saved_bytes
+from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.compare import alike, far, gap
 from clearhead.lectures.demonstrations.pytorch import encoder_layer, layer_like, norm_like, randomise
 from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
-from clearhead.lectures.figure import Lines, Series
 from clearhead.models import EncoderModel, Seq2Seq, build
 from clearhead.positions import SinusoidalPosition, sinusoids
 from clearhead.recipe import Seq2Seq as Seq2SeqSpec
@@ -88,14 +88,20 @@ def a_layer() -> Evidence:
         for index, (mine, other) in enumerate(zip(layers, references, strict=True)):
             expected = other(state)
             measures.append(
-                alike(f"layer {index + 1} against torch.nn.TransformerEncoderLayer", mine(state, Sight()), expected)
+                alike(
+                    f"layer {index + 1} against torch.nn.TransformerEncoderLayer",
+                    mine(state, AttentionContext()),
+                    expected,
+                )
             )
             state = expected
         first = layers[0]
         attended = first.around_attention(x, first.attention)
         written = first.around_feedforward(attended, first.feedforward)
         swapped = first.around_attention(first.around_feedforward(x, first.feedforward), first.attention)
-        measures.append(alike("layer 1 against LN(X + FFN(X)) of LN(X + MHA(X))", first(x, Sight()), written))
+        measures.append(
+            alike("layer 1 against LN(X + FFN(X)) of LN(X + MHA(X))", first(x, AttentionContext()), written)
+        )
         once = first.around_feedforward.norm(x + first.feedforward(attended))
         expected = references[0](x)
     name = "a layer against torch's"

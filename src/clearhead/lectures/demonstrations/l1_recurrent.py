@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.blocks import Memory
+from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.compare import alike, far
 from clearhead.lectures.evidence import Evidence, Measure, Wrong
-from clearhead.lectures.figure import Lines, Series
 from clearhead.models import build, influence
 from clearhead.recipe import read_recipe
 

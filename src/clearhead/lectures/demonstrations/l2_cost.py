@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from clearhead.attention import LinformerAttention, MultiHeadAttention
 from clearhead.costing import cost, letter, multihead_work, recurrent_layer, self_attention_layer
 from clearhead.costing.tracing import counted_macs
+from clearhead.drawing.figure import Lines, Series
 from clearhead.errors import RecipeError
 from clearhead.lectures.demonstrations import toy
 from clearhead.lectures.demonstrations.compare import alike, formula_gap
 from clearhead.lectures.demonstrations.pytorch import randomise
 from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
-from clearhead.lectures.figure import Lines, Series
 from clearhead.recipe import read_recipe
 
 n, d = letter("n"), letter("d")

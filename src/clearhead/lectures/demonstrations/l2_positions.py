@@ -6,12 +6,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from clearhead.attention import MultiHeadAttention, Sight
+from clearhead.attention import AttentionContext, MultiHeadAttention
+from clearhead.drawing.figure import Bars, Heat
 from clearhead.errors import RecipeError
 from clearhead.lectures.demonstrations.compare import alike, far, gap
 from clearhead.lectures.demonstrations.pytorch import randomise
 from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
-from clearhead.lectures.figure import Bars, Heat
 from clearhead.models import EncoderModel, build
 from clearhead.positions import ShawPosition, sinusoids
 from clearhead.recipe import PositionSpec, kinds, preset_names, read_recipe
@@ -164,11 +164,11 @@ def _run(model: EncoderModel, by: int) -> Tensor:
     stack: Any = model.encoder
     ids = torch.tensor([[5, 6, 7, 8, 9, 10]])
     positions = torch.arange(6) + by
-    sight = Sight(scheme=stack.scheme, queries=positions, keys=positions)
+    context = AttentionContext(scheme=stack.scheme, queries=positions, keys=positions)
     with torch.no_grad():
         x: Tensor = stack.embedding(ids, positions, 6 + by)
         for layer in stack.layers:
-            x = layer(x, sight)
+            x = layer(x, context)
     return x
 
 
@@ -184,9 +184,9 @@ def learned_relative() -> Evidence:
         scheme = ShawPosition(head_size=8, value_size=8, farthest=reach, relative=relative)
         for part in (module, scheme):
             randomise(part)
-        sight = Sight(scheme=scheme, queries=positions, keys=positions)
+        context = AttentionContext(scheme=scheme, queries=positions, keys=positions)
         with torch.no_grad():
-            results[relative] = (module(x, sight=sight)[0], _shaw_loop(module, scheme, x[0]))
+            results[relative] = (module(x, context=context)[0], _shaw_loop(module, scheme, x[0]))
             plain = module(x)[0]
             unclipped = _shaw_loop(module, scheme, x[0], turned=True)
     name = "values and keys, against the loop"

@@ -5,10 +5,10 @@ from torch import Tensor
 
 from clearhead.attention import MultiHeadAttention, attend, divisor, dot, weigh
 from clearhead.blocks import AddNorm, LayerNorm, SingleFeedForward
+from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.compare import alike, far
 from clearhead.lectures.demonstrations.pytorch import randomise
 from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
-from clearhead.lectures.figure import Lines, Series
 
 
 def columns_and_rows() -> Evidence:

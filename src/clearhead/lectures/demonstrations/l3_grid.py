@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from clearhead.attention import GridAttention, MultiHeadAttention
+from clearhead.drawing.figure import Heat
 from clearhead.lectures.demonstrations.compare import alike
 from clearhead.lectures.demonstrations.pytorch import randomise
 from clearhead.lectures.evidence import Evidence, Wrong
-from clearhead.lectures.figure import Heat
 
 
 def two_dimensions() -> Evidence:

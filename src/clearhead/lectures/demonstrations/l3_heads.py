@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.attention import MultiHeadAttention, dot, weigh
+from clearhead.drawing.figure import Heat
 from clearhead.lectures.demonstrations import toy
 from clearhead.lectures.demonstrations.compare import alike
 from clearhead.lectures.demonstrations.pytorch import randomise
 from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
-from clearhead.lectures.figure import Heat
 from clearhead.models import EncoderModel, Seq2Seq, build
 from clearhead.recipe import read_recipe
 

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from clearhead.attention import MultiHeadAttention, weigh
 from clearhead.costing import B, letter, lg, span_of_attention, span_of_scores
 from clearhead.costing.tracing import Traced, trace
+from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.compare import formula_gap, written
 from clearhead.lectures.evidence import Evidence, Measure, Table, Value, Wrong
-from clearhead.lectures.figure import Lines, Series
 
 T, U, J = letter("T"), letter("U"), letter("J")
 WIDTH, HEADS = 24, 4

@@ -18,9 +18,9 @@ from clearhead.costing import (
     self_attention_layer,
 )
 from clearhead.costing.tracing import counted_macs
+from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.compare import alike, formula_gap, written
 from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
-from clearhead.lectures.figure import Lines, Series
 from clearhead.models import count_parameters
 
 n, d, h, k, r = letter("n"), letter("d"), letter("h"), letter("k"), letter("r")

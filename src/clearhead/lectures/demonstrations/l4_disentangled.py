@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from clearhead.attention import DisentangledAttention, RelativeTable
+from clearhead.drawing.figure import Heat
 from clearhead.lectures.demonstrations.compare import alike, far
 from clearhead.lectures.demonstrations.pytorch import randomise
 from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
-from clearhead.lectures.figure import Heat
 from clearhead.recipe import read_recipe
 
 SPAN, LENGTH, WIDTH, HEADS = 3, 6, 16, 2

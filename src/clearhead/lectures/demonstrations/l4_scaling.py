@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from clearhead.attention import divisor, dot, weigh
+from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.evidence import Evidence, Measure, Wrong
-from clearhead.lectures.figure import Lines, Series
 
 Variable = tuple[tuple[int, Fraction], ...]
 """Values and their probabilities."""

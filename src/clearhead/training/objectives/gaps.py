@@ -35,7 +35,9 @@ class Gaps(Objective[EncodedTexts, EncoderModel, TextBatch]):
 
     def learn(self, corpus: Corpus[Text]) -> tuple[Codecs, Recipe]:
         """One tokenizer with <mask>, and a head over its tokens."""
-        codec = learn_codec([example.text for example in sample(corpus)], self.recipe.data.text, masked=True)
+        codec = learn_codec(
+            [example.text for example in sample(corpus)], self.recipe.data.text, masked=True, case=self.recipe.data.case
+        )
         assert codec.mask is not None
         recipe = with_vocabulary(self.recipe, len(codec), len(codec), mask=codec.mask)
         return (codec, codec), with_model(recipe, head="tokens")

@@ -37,7 +37,9 @@ class Labels(Objective[EncodedTexts, ClassifierModel, LabelBatch]):
     def learn(self, corpus: Corpus[Labelled]) -> tuple[Codecs, Recipe]:
         """One tokenizer, and the labels."""
         labels = sorted(training_labels(corpus))
-        codec = learn_codec([example.text for example in sample(corpus)], self.recipe.data.text)
+        codec = learn_codec(
+            [example.text for example in sample(corpus)], self.recipe.data.text, case=self.recipe.data.case
+        )
         recipe = with_vocabulary(self.recipe, len(codec), len(codec))
         return (codec, codec), with_model(recipe, labels=labels, classes=len(labels))
 

@@ -35,7 +35,9 @@ class Texts(Objective[EncodedWindows, LanguageModel, TextBatch]):
 
     def learn(self, corpus: Corpus[Text]) -> tuple[Codecs, Recipe]:
         """One tokenizer; prompts begin with <s>, as lines do."""
-        codec = learn_codec([example.text for example in sample(corpus)], self.recipe.data.text)
+        codec = learn_codec(
+            [example.text for example in sample(corpus)], self.recipe.data.text, case=self.recipe.data.case
+        )
         recipe = with_vocabulary(self.recipe, len(codec), len(codec), start=BOS)
         if recipe.model.embedding.tie == "auto":
             recipe = with_model(recipe, embedding={"tie": "output"})

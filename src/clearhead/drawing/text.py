@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from clearhead.lectures.drawing.axis import Axis, tick_text
-from clearhead.lectures.figure import Bars, Figure, Heat, Lines
+from clearhead.drawing.axis import Axis, tick_text
+from clearhead.drawing.figure import Bars, Figure, Heat, Lines
 
 GLYPHS = "●○×+◆"
 SHADES = " ░▒▓█"

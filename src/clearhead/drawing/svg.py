@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
-from clearhead.lectures.drawing.axis import Axis, tick_text
-from clearhead.lectures.figure import Bars, Figure, Heat, Lines
+from clearhead.drawing.axis import Axis, tick_text
+from clearhead.drawing.figure import Bars, Figure, Heat, Lines
 
 WIDTH = 460
 LEFT, RIGHT, TOP, BOTTOM = 62, 16, 12, 44
 LETTER = 6.6
 """About the width of a letter of 12 pixels."""
 DASHES = ("", "7 4", "2 4", "9 4 2 4", "1 3")
-STYLE = (files("clearhead.lectures.drawing") / "plot.css").read_text(encoding="utf-8")
+STYLE = (files("clearhead.drawing") / "plot.css").read_text(encoding="utf-8")
 
 
 def svg(figure: Figure, *, standalone: bool = False) -> str:
@@ -60,6 +60,11 @@ def _lines(figure: Lines) -> tuple[int, list[str]]:
         body.append(f'<polyline class="line s{index % 5}"{_dash(index)} points="{path}"/>')
         if len(points) <= 16:
             body += [f'<circle class="s{index % 5}" cx="{a:.1f}" cy="{b:.1f}" r="2.6"/>' for a, b in points]
+    for a, b, word in figure.marks:
+        at, up = LEFT + x.place(a) * (WIDTH - LEFT - RIGHT), top + height - y.place(b) * height
+        anchor, beside = ("end", at - 8) if at + 10 + len(word) * LETTER > WIDTH else ("start", at + 8)
+        body.append(f'<circle class="mark" cx="{at:.1f}" cy="{up:.1f}" r="3.5"/>')
+        body.append(f'<text class="{anchor}" x="{beside:.1f}" y="{up + 16:.1f}">{escape(word)}</text>')
     return top + height + BOTTOM, body
 
 

@@ -24,6 +24,8 @@ class Lines:
     series: tuple[Series, ...]
     log_x: bool = False
     log_y: bool = False
+    marks: tuple[tuple[float, float, str], ...] = ()
+    """Places (x, y) with a word beside them."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,99 @@
+"""``scores.json``: what the best model of a run does on dev and test, and everything that this depends on."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+
+from clearhead.data import Corpus, Example, Where
+from clearhead.errors import DamagedFile
+from clearhead.evaluation.judges import evaluate
+from clearhead.evaluation.metrics import Metric
+from clearhead.evaluation.scores import Scores
+from clearhead.files import sha256_of, write_whole
+from clearhead.predictor import load
+from clearhead.training import telling
+
+NAME = "scores.json"
+
+
+def scores_of_run(folder: Path, corpus: Corpus[Any], *, metric: str, step: int) -> tuple[dict[str, Scores], bool]:
+    """Scores of the best model on dev, and on test if there is one, and whether they are new.
+
+    ``scores.json`` keeps them. What it has is taken if it was computed with this very model, its way of decoding and
+    these examples; otherwise the scores are computed, and it is written.
+    """
+    parts = {"dev": corpus.dev, "test": corpus.test}
+    best = folder / "best.safetensors"
+    predictor = load(best)
+    facts: dict[str, Any] = {
+        "model": {"file": best.name, "fingerprint": _model_fingerprint(best), "step": step},
+        "metric": metric,
+        "decoding": predictor.recipe.decoding.model_dump(mode="json"),
+        "data": _data(corpus),
+    }
+    kept = _read(folder / NAME)
+    if kept is not None and all(kept.get(name) == value for name, value in facts.items()):
+        return {part: _scores(kept[part]) for part in parts if part in kept}, False
+    scores = {part: evaluate(predictor, examples) for part, examples in parts.items() if examples}
+    content = facts | {"clearhead": version("clearhead")} | {part: asdict(found) for part, found in scores.items()}
+    content["checksum"] = _checksum(content)
+    with telling(folder / NAME):
+        write_whole(folder / NAME, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+    return scores, True
+
+
+def _data(corpus: Corpus[Any]) -> dict[str, Any]:
+    """Fingerprints of what was trained on and scored on: files, and examples one by one."""
+    files = {}
+    for part in ("train", "dev", "test"):
+        where: Where | None = getattr(corpus.spec, part)
+        for name in [where] if isinstance(where, str) else where or []:
+            files[name] = sha256_of(Path(name))
+    return {
+        "corpus": corpus.fingerprint(),
+        "task": corpus.spec.task,
+        "files": files,
+        "dev": _fingerprint(corpus.dev),
+        "test": _fingerprint(corpus.test),
+    }
+
+
+def _model_fingerprint(file: Path) -> str:
+    """The checksum that a model file carries; whoever loaded it has compared it."""
+    with safe_open(file, "pt") as stream:
+        return str((stream.metadata() or {}).get("fingerprint"))
+
+
+def _fingerprint(examples: Sequence[Example]) -> str:
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(repr(example).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """What was kept, or None if there is nothing that can be believed."""
+    if path.exists() and not path.is_file():
+        raise DamagedFile(f"{path}: is not a file: move it away, then --resume")
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    good = isinstance(content, dict) and content.get("checksum") == _checksum(content)
+    return content if good else None
+
+
+def _scores(table: Mapping[str, Any]) -> Scores:
+    metrics = {name: Metric(**metric) for name, metric in table["metrics"].items()}
+    return Scores(table["counts"], metrics, table["values"])
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    kept = {name: value for name, value in content.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,57 @@
+"""How large a model will be, known before memory is taken: it is built on torch's meta device, without weights."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.machine import require_memory
+from clearhead.recipe import ModelSpec, StackSpec, module_of
+
+_FEW = 2
+"""Layers that are built to know what each of them weighs."""
+
+
+def outline(spec: ModelSpec) -> Any:
+    """The model with all its names and shapes, and no weights."""
+    with torch.device("meta"):
+        return module_of(spec).from_spec(spec)
+
+
+def model_bytes(spec: ModelSpec) -> int:
+    """Bytes of a model's weights and tables.
+
+    Layers of a stack are equal, so that two of them tell what ten thousand weigh.
+    """
+    deep = {name: part for name, part in _stacks(spec).items() if part.layers > _FEW}
+    if not deep:
+        return _bytes(outline(spec))
+    shallow = _with_layers(spec, dict.fromkeys(deep, _FEW - 1))
+    base = _bytes(outline(shallow))
+    total = base
+    for name, part in deep.items():
+        one_more = _bytes(outline(_with_layers(shallow, {name: _FEW}))) - base
+        total += one_more * (part.layers - 1)
+    return total
+
+
+def require_model_memory(spec: ModelSpec, copies: float = 1.0) -> None:
+    """Refuse a model that does not fit into memory, before it takes any; ``copies`` of it are held at once."""
+    require_memory(
+        copies * model_bytes(spec), "the model", "choose a smaller width, vocabulary or depth, or a larger machine"
+    )
+
+
+def _stacks(spec: ModelSpec) -> dict[str, StackSpec]:
+    parts = {name: getattr(spec, name) for name in type(spec).model_fields}
+    return {name: part for name, part in parts.items() if isinstance(part, StackSpec)}
+
+
+def _with_layers(spec: ModelSpec, layers: dict[str, int]) -> ModelSpec:
+    parts = {name: getattr(spec, name).model_copy(update={"layers": count}) for name, count in layers.items()}
+    return spec.model_copy(update=parts)
+
+
+def _bytes(model: nn.Module) -> int:
+    tensors: list[Tensor] = [*model.parameters(), *model.buffers()]
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

@@ -1,0 +1,109 @@
+"""Many lines in, as many answers out, in the same order: what ``clearhead run`` does."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from clearhead.data import format_of
+from clearhead.predictor.base import Answer, Predictor
+from clearhead.predictor.crew import Crew
+from clearhead.predictor.lines import Line, jobs_of
+from clearhead.predictor.unknown import unknown_words
+from clearhead.recipe import Decoding
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How answers are written."""
+
+    n_best: int = 1
+    """Answers to each line."""
+    scores: bool = False
+    """Whether log p of each answer stands behind it."""
+    as_json: bool = False
+    """Whether each line becomes a JSON object."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What one line became."""
+
+    number: int
+    rows: list[str]
+    """What is written for it: one row, or one for each of the n best."""
+    warnings: list[tuple[str, str]]
+    """What somebody should know about it: kind and message."""
+
+
+def answer_lines(
+    predictor: Predictor,
+    spec: Decoding,
+    layout: Layout,
+    lines: Iterable[Line | None],
+    *,
+    workers: int,
+    first: int = 0,
+) -> Iterator[list[Answered]]:
+    """Answer lines by workers side by side; the answers come in order, as many at a time as are ready.
+
+    ``first`` is the number of the first line.
+    """
+    ready: dict[int, Answered] = {}
+    with Crew(_Work(predictor, spec, layout), workers) as crew:
+        for chunk in crew.results(jobs_of(lines)):
+            ready |= {answered.number: answered for answered in chunk}
+            in_order = []
+            while first in ready:
+                in_order.append(ready.pop(first))
+                first += 1
+            yield in_order
+
+
+class _Work:
+    """What a worker does with a job."""
+
+    def __init__(self, predictor: Predictor, spec: Decoding, layout: Layout) -> None:
+        self.predictor, self.spec, self.layout = predictor, spec, layout
+        self.question = format_of(predictor.model.spec).question
+
+    def __call__(self, lines: list[Line]) -> list[Answered]:
+        full = [line for line in lines if line.source.strip()]
+        found = self.predictor.answers(
+            [line.source.strip() for line in full],
+            self.spec,
+            n_best=self.layout.n_best,
+            scored=self.layout.scores or self.layout.as_json,
+            numbers=[line.number for line in full],
+        )
+        answers = {line.number: answers for line, answers in zip(full, found, strict=True)}
+        nothing = [Answer("", 0.0, 0.0, finished=True, tokens=[])]
+        return [self._answered(line, answers.get(line.number, nothing)) for line in lines]
+
+    def _answered(self, line: Line, answers: list[Answer]) -> Answered:
+        warnings: list[tuple[str, str]] = []
+        if answers[0].cut:
+            words = "is longer than decoding.max_source allows; only its beginning was read"
+            warnings.append(("cut", f"{line.where}: {words}"))
+        if answers[0].unknown:
+            words = unknown_words(self.predictor.source, answers[0].unknown)
+            warnings.append(("unknown", f"{line.where}: {words}"))
+        return Answered(line.number, self._rows(line, answers), warnings)
+
+    def _rows(self, line: Line, answers: list[Answer]) -> list[str]:
+        if self.layout.as_json:
+            return [json.dumps(self._table(line, answers), ensure_ascii=False)]
+        texts = [" ".join(answer.text.splitlines()) for answer in answers]
+        if self.layout.n_best > 1:
+            rows = zip(texts, answers, strict=True)
+            return [f"{line.number} ||| {text} ||| {answer.score:.6f}" for text, answer in rows]
+        if self.layout.scores:
+            return [f"{texts[0]}\t{answers[0].log_probability:.6f}"]
+        return texts
+
+    def _table(self, line: Line, answers: list[Answer]) -> dict[str, Any]:
+        table = {self.question: line.source} | (line.fields or {}) | self.predictor.table(answers[0])
+        if self.layout.n_best > 1:
+            keys = ("text", "log_probability", "score", "finished")
+            table["answers"] = [{key: getattr(answer, key) for key in keys} for answer in answers]
+        return table

@@ -1,0 +1,57 @@
+"""What a recipe's settings bring along: said where a model is shown, costed or trained, so that nothing surprises."""
+
+from clearhead.recipe.attention import AttentionSpec, Linformer
+from clearhead.recipe.model import Cross, ModelSpec, Recipe
+from clearhead.recipe.position import NoPosition, PositionSpec
+
+
+def notes_of(recipe: Recipe) -> list[str]:
+    """One sentence for each thing that follows from a setting, and that a reader might not expect."""
+    model, notes = recipe.model, []
+    attentions = _attentions(model)
+    stacks = {part: attention for part, attention in attentions.items() if part != "cross"}
+    for kind in dict.fromkeys(attention.kind for attention in stacks.values()):
+        parts = [part for part, attention in stacks.items() if attention.kind == kind]
+        for position in dict.fromkeys(_position(model, part).kind for part in parts):
+            here = [part for part in parts if _position(model, part).kind == position]
+            if stacks[here[0]].brings_position:
+                notes.append(_positions(kind, here, position))
+        if isinstance(linformer := stacks[parts[0]], Linformer):
+            notes.append(f"{_named(parts)}: linformer attention reads up to {linformer.length} tokens")
+    kinds = dict.fromkeys(attention.kind for attention in attentions.values())
+    if len(kinds) > 1:
+        shown = "; ".join(
+            f"{_named([part for part, attention in attentions.items() if attention.kind == kind])}: {kind}"
+            for kind in kinds
+        )
+        notes.append(f"attention is not the same everywhere: {shown}")
+    return notes
+
+
+def _positions(kind: str, parts: list[str], position: str) -> str:
+    if position == NoPosition.name():
+        return f"{_named(parts)}: {kind} attention knows distances itself, so position.kind = none"
+    return f"{_named(parts)}: {kind} attention knows distances itself, and {position} positions are added as well"
+
+
+def _named(parts: list[str]) -> str:
+    return " and ".join("cross-attention" if part == "cross" else part for part in parts)
+
+
+def _position(model: ModelSpec, part: str) -> PositionSpec:
+    position: PositionSpec = getattr(getattr(model, part), "position", NoPosition())
+    return position
+
+
+def _attentions(model: ModelSpec) -> dict[str, AttentionSpec]:
+    """The attention of each part that has one."""
+    decoder = getattr(model, "decoder", None)
+    found: dict[str, AttentionSpec] = {}
+    for name in ("encoder", "decoder", "cross"):
+        part = getattr(model, name, None)
+        if isinstance(part, Cross) and not getattr(decoder, "crosses", False):
+            continue
+        attention = getattr(part, "attention", None)
+        if isinstance(attention, AttentionSpec):
+            found[name] = attention
+    return found

@@ -1,0 +1,85 @@
+"""``--resume`` goes on with the run as it is: what is asked for now must not contradict it."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from clearhead.errors import Problem
+from clearhead.recipe import Recipe, Settings, recipe_table
+from clearhead.training.manifest import Table
+
+_DATA = ("train", "dev", "test")
+_RESOLVED_BUDGETS = (("training", "minutes"), ("training", "epochs"))
+"""Settings that a resolved recipe no longer has: steps stand in their place."""
+Key = tuple[str, ...]
+
+
+def contradictions(recipe: Recipe, given: Settings, asked: Table | None, resolved: Table) -> list[Problem]:
+    """Every setting that was given and is neither what the run was asked for nor what became of it.
+
+    ``recipe`` is what was read now; of it only the settings that were ``given`` count. Without ``asked`` some settings
+    cannot be compared any more, and pass.
+    """
+    now = recipe_table(recipe)
+    found: dict[str, list[tuple[Key, Any, Any]]] = {}
+    for key, origin in given.items():
+        wanted = _at(now, key)
+        has = [_at(table, key) for table in (resolved, asked) if table is not None]
+        unknown = asked is None and (wanted == "auto" or key in _RESOLVED_BUDGETS)
+        if not unknown and not any(_same(key, wanted, value) for value in has):
+            shown = next((value for value in has if value is not None), None)
+            found.setdefault(origin.key, []).append((key, shown, wanted))
+    return [problem for written, rows in found.items() for problem in _named(written, rows, resolved)]
+
+
+def differences(run: Table, other: Table, whose: str) -> list[Problem]:
+    """Every setting of two complete recipes that is not the same."""
+    keys = dict.fromkeys([*_leaves(run), *_leaves(other)])
+    return [
+        Problem("", ".".join(key), f"the run has {shown(_at(run, key))}, {whose} {shown(_at(other, key))}")
+        for key in keys
+        if _at(run, key) != _at(other, key)
+    ]
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it."""
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _named(written: str, rows: list[tuple[Key, Any, Any]], resolved: Table) -> Iterator[Problem]:
+    """One problem as it was written, if all parts that share the setting have one value; otherwise one for each."""
+    if len({(str(has), str(wanted)) for _, has, wanted in rows}) == 1:
+        rows = [(tuple(written.split(".")), *rows[0][1:])]
+    for key, has, wanted in rows:
+        note = f" ({resolved['training'].get('steps'):,} steps)" if has is None and key in _RESOLVED_BUDGETS else ""
+        yield Problem("", ".".join(key), f"the run has {shown(has)}{note}, you ask for {shown(wanted)}")
+
+
+def _same(key: Key, wanted: Any, has: Any) -> bool:
+    if wanted == has:
+        return True
+    if key[0] != "data" or key[1] not in _DATA:
+        return False
+    return _files(wanted) == _files(has) != []
+
+
+def _files(value: Any) -> list[Path]:
+    """Files of ``[data]``, whichever way their paths are written."""
+    names = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    return [Path(name).resolve() for name in names]
+
+
+def _at(table: Mapping[str, Any], key: Key) -> Any:
+    value: Any = table
+    for name in key:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _leaves(table: Mapping[str, Any], prefix: Key = ()) -> Iterator[Key]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*prefix, name))
+        else:
+            yield (*prefix, name)

@@ -1,0 +1,116 @@
+"""``run.json``: what a run was asked for, what became of it, and the checksums of everything prepared for it.
+
+It is written when a run is prepared and when it is extended, and believed only if its own checksum is right.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from clearhead.errors import DamagedFile, NewerFile
+from clearhead.files import sha256_of, write_whole
+
+NAME = "run.json"
+FORMAT = 1
+Table = dict[str, Any]
+"""A recipe as a nested table."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Steps up to ``until``, whose rate follows the schedule over ``total`` steps."""
+
+    until: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Checksum:
+    """How long a file is, and the SHA-256 of it."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is known about a run apart from its weights."""
+
+    asked: Table | None
+    """The recipe as it was asked for, before data and budget decided the rest; None if nobody knows any more."""
+    recipe: Table
+    """The recipe with everything resolved: what ``recipe.toml`` says."""
+    fingerprint: str
+    """Of the files that the data came from."""
+    files: Mapping[str, Checksum]
+    """Of the prepared data, by name in ``data/``."""
+    stages: tuple[Stage, ...]
+    """One, and one more for each extension."""
+    before: Table | None = None
+    """The recipe before the last extension: what ``recipe.toml`` says if a kill came between the two files."""
+
+    def extended(self, recipe: Table, asked: Table | None, at: int, steps: int) -> "Manifest":
+        """The run goes on at a step, with another recipe, to another number of steps."""
+        stages = (*self.stages[:-1], replace(self.stages[-1], until=at), Stage(steps, steps))
+        return replace(self, recipe=recipe, asked=asked, stages=stages, before=self.recipe)
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write ``run.json`` whole."""
+    content = {"format": FORMAT, "clearhead": version("clearhead"), **asdict(manifest)}
+    content["checksum"] = _checksum(content)
+    write_whole(folder / NAME, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read ``run.json``; if it is not there, or not as it was written, that is a ``DamagedFile``."""
+    path = folder / NAME
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise DamagedFile(f"{path}: is not there") from None
+    except OSError as error:
+        raise DamagedFile(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError):
+        raise DamagedFile(f"{path}: is damaged (it is not JSON)") from None
+    if not isinstance(content, dict) or content.get("checksum") != _checksum(content):
+        raise DamagedFile(f"{path}: is damaged (it does not match its checksum)")
+    if content["format"] != FORMAT:
+        raise NewerFile(f"{path}: was written by a newer clearhead ({content.get('clearhead')}): upgrade clearhead")
+    return Manifest(
+        asked=content["asked"],
+        recipe=content["recipe"],
+        fingerprint=content["fingerprint"],
+        files={name: Checksum(**entry) for name, entry in content["files"].items()},
+        stages=tuple(Stage(**stage) for stage in content["stages"]),
+        before=content["before"],
+    )
+
+
+def checksum_of(path: Path) -> Checksum:
+    """Of a file as it is now."""
+    return Checksum(path.stat().st_size, sha256_of(path))
+
+
+def damage(path: Path, expected: Checksum) -> str | None:
+    """What is wrong with a file, or None; the size is looked at first, as it costs nothing."""
+    if not path.exists():
+        return "is not there"
+    if not path.is_file():
+        return "is not a file"
+    try:
+        size = path.stat().st_size
+        if size != expected.size:
+            return f"has {size:,} bytes instead of {expected.size:,}"
+        return None if sha256_of(path) == expected.sha256 else "does not match its checksum"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    kept = {name: value for name, value in content.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()

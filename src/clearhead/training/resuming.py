@@ -1,0 +1,103 @@
+"""Which run a folder holds, and whether what is asked for now goes on with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from clearhead.errors import ClearheadError, DataError, Problem, RecipeError
+from clearhead.recipe import Recipe, Settings, recipe_table
+from clearhead.training.checkpoint import has_trained, load_checkpoint
+from clearhead.training.contradictions import contradictions
+from clearhead.training.preparation import Prepared, extend, prepare, reopen
+from clearhead.training.schedule import told_schedule
+from clearhead.training.team import ALONE, Team
+from clearhead.training.trainer import look_every
+
+_STEPS = ("training", "steps")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A recipe, and which of its settings somebody gave; the others are defaults, and contradict nothing."""
+
+    recipe: Recipe
+    given: Settings = field(default_factory=dict)
+
+
+def opened(asked: Asked, folder: Path, team: Team = ALONE, *, resume: bool) -> tuple[Prepared, bool]:
+    """The run in this folder, and whether it was there; if not, it is prepared.
+
+    A folder in which nothing was trained yet is prepared anew, unless it is to be resumed. One with a model in it is
+    never begun again.
+    """
+    there = (folder / "recipe.toml").exists() or (folder / "run.json").exists()
+    trained = has_trained(folder)
+    if trained and not resume:
+        raise ClearheadError(f"{folder}: has a run already; add --resume to continue it, or choose another -o")
+    if trained and not there:
+        raise ClearheadError(
+            f"{folder}: has a trained model, but neither run.json nor recipe.toml to continue by: put one of them "
+            "back, or choose another -o; nothing was changed"
+        )
+    if resume and not there and asked.recipe.data.task == "none" and asked.recipe.data.train is None:
+        raise DataError(f"{folder}: has no run to continue, and no data are named to begin one")
+    if not there or not resume:
+        return prepare(asked.recipe, folder, team), False
+    run = reopen(folder)
+    _require_checkpoint(folder)
+    return _agreed(asked, run), True
+
+
+def _require_checkpoint(folder: Path) -> None:
+    """A best model without a checkpoint would be overwritten by the first look at dev."""
+    if (folder / "best.safetensors").exists() and load_checkpoint(folder / "last")[0] is None:
+        raise DataError(
+            f"{folder}: has a best model, but no checkpoint in last/ to continue from: put one back, choose another "
+            "-o, or move best.safetensors away to train from the beginning"
+        )
+
+
+def _agreed(asked: Asked, run: Prepared) -> Prepared:
+    """The run, extended if that is what is asked for; everything else that differs from it is refused together."""
+    problems = contradictions(asked.recipe, asked.given, run.manifest.asked, recipe_table(run.recipe))
+    others = [problem for problem in problems if problem.key != ".".join(_STEPS)]
+    wanted, has = asked.recipe.training.steps, run.recipe.training.steps
+    if len(others) == len(problems) == 0:
+        return run
+    assert has is not None
+    if others or wanted is None:
+        raise RecipeError([*problems, _way_out(run)])
+    state = _state(run)
+    step, finished = int(state.get("step", 0)), _is_finished(state, run)
+    if not finished:
+        advice = f"step {step:,} of {has:,} is done: finish it with --resume first, then extend it with --max-steps"
+        raise RecipeError([*problems, Problem("", "", f"{run.folder}: {advice}")])
+    if wanted <= has:
+        advice = f"its {has:,} steps are done: to continue, ask for more than {has:,} with --max-steps"
+        raise RecipeError([*problems, Problem("", "", f"{run.folder}: {advice}")])
+    longer = extend(run, wanted, step, look_every(run.recipe.training))
+    note = f"continuing from step {step:,} to step {wanted:,}; {told_schedule(longer.recipe.training, step, wanted)}"
+    return replace(longer, notes=(*run.notes, note))
+
+
+def _way_out(run: Prepared) -> Problem:
+    return Problem(
+        "",
+        "",
+        f"{run.folder}: --resume continues the run as it is; drop these settings, or choose another -o for a new run",
+    )
+
+
+def _state(run: Prepared) -> Mapping[str, Any]:
+    checkpoint, _ = load_checkpoint(run.folder / "last")
+    return checkpoint.state if checkpoint is not None else {}
+
+
+def _is_finished(state: Mapping[str, Any], run: Prepared) -> bool:
+    spec = run.recipe.training
+    assert spec.steps is not None
+    step = state.get("step", 0)
+    begins = step in [stage.until for stage in run.manifest.stages[:-1]]  # an extension, with new patience
+    patient = begins or spec.patience is None or state.get("waited", 0) < spec.patience
+    return step >= spec.steps or not patient

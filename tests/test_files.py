@@ -1,0 +1,51 @@
+"""Files are written whole or not at all, whatever fails: writing, syncing, renaming."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from clearhead.files import sha256_of, whole_file, write_whole
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_whole(path, b"old")
+    write_whole(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_what_fails_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path = tmp_path / "file"
+    write_whole(path, b"old")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(*{"fsync": (os, "fsync"), "replace": (Path, "replace")}[call], fail)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_block_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def write_half() -> None:
+        with whole_file(tmp_path / "file") as stream:
+            stream.write(b"half")
+            raise ValueError("in the middle")
+
+    with pytest.raises(ValueError, match="in the middle"):
+        write_half()
+    assert not list(tmp_path.iterdir())
+
+
+def test_checksums_tell_one_bit(tmp_path: Path) -> None:
+    left, right = tmp_path / "left", tmp_path / "right"
+    left.write_bytes(bytes(3_000_000))
+    right.write_bytes(bytes(2_999_999) + b"\x01")
+    assert sha256_of(left) != sha256_of(right)

@@ -1,0 +1,106 @@
+"""Healthy things to damage: data, and a small run of every family that was killed after two thirds of its steps."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors.numpy import load_file
+
+from tools.attack.runner import started_anew
+
+SMALL = ("model.width=16", "model.layers=1", "model.heads=2", "training.save_every=4", "training.evaluate_every=4")
+STEPS, STANDS_AT = 12, 8
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A run folder, the data that it was trained on, and lines to answer."""
+
+    family: str
+    home: Path
+    """Holds ``run``, ``data.*`` and ``lines.txt``; paths in the run are relative to it."""
+    data: str
+    """The name of the data file."""
+
+    @property
+    def run(self) -> Path:
+        """The run folder."""
+        return self.home / "run"
+
+    @property
+    def model(self) -> Path:
+        """The best model of the run."""
+        return self.run / "best.safetensors"
+
+    def weights_differ(self, folder: Path) -> str | None:
+        """Whether a run that was resumed to its end has other weights than the one that was never killed."""
+        name = f"step-{STEPS:09}.safetensors"
+        if not (folder / "run" / "last" / name).is_file():
+            return "succeeded without training to the end"
+        then, now = load_file(self.home / name), load_file(folder / "run" / "last" / name)
+        differ = [key for key in then if key.startswith("model.") and then[key].tobytes() != now[key].tobytes()]
+        return f"other weights than the undisturbed run: {differ[0]}" if differ else None
+
+
+def make_victims(folder: Path, *families: str) -> list[Victim]:
+    """Train one small run for each family."""
+    chosen = families or tuple(_DATA)
+    return [_make(folder / family, family) for family in chosen]
+
+
+def _make(home: Path, family: str) -> Victim:
+    home.mkdir(parents=True)
+    name, rows, lines, settings = _DATA[family](random.Random(1))
+    (home / name).write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (home / "lines.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    started_anew("train", name, "-o", "run", "--max-steps", str(STEPS), *SMALL, *settings, folder=home)
+    # a run that is killed leaves its checkpoints; the last one serves to compare with
+    name_of_end = f"step-{STEPS:09}.safetensors"
+    (home / "run" / "last" / name_of_end).rename(home / name_of_end)
+    return Victim(family, home, name)
+
+
+Rows = tuple[str, list[str], list[str], tuple[str, ...]]
+
+
+def _words(chance: random.Random, count: int, letters: str = "abcdef") -> list[str]:
+    return ["".join(chance.choices(letters, k=chance.randint(2, 6))) for _ in range(count)]
+
+
+def _pairs(chance: random.Random) -> Rows:
+    words = _words(chance, 200)
+    return "data.tsv", [f"{word}\t{' '.join(reversed(word.upper()))}" for word in words], words[:5], ()
+
+
+def _text(chance: random.Random) -> Rows:
+    rows = [" ".join(_words(chance, chance.randint(2, 5))) for _ in range(200)]
+    return "data.txt", rows, rows[:5], ()
+
+
+def _gaps(chance: random.Random) -> Rows:
+    name, rows, _, _ = _text(chance)
+    return name, rows, ["abc <mask>", "no gap"], ("model.family=encoder",)
+
+
+def _labels(chance: random.Random) -> Rows:
+    rows = [f"{'yes' if 'a' in word else 'no'}\t{word}" for word in _words(chance, 200)]
+    return "data.tsv", rows, _words(chance, 5), ("model.family=classifier",)
+
+
+def _pictures(chance: random.Random) -> Rows:
+    rows = []
+    for _ in range(120):
+        pixels = [chance.randint(0, 9) for _ in range(16)]
+        rows.append(f"{'bright' if sum(pixels) > 70 else 'dark'}\t{' '.join(map(str, pixels))}")
+    patches = "model.patches={height=4, width=4, channels=1, size=2}"
+    return "data.tsv", rows, [row.split("\t")[1] for row in rows[:3]], ("model.family=classifier", patches)
+
+
+_DATA: dict[str, Callable[[random.Random], Rows]] = {
+    "pairs": _pairs,
+    "lm": _text,
+    "encoder": _gaps,
+    "classifier": _labels,
+    "pictures": _pictures,
+}

@@ -1,0 +1,91 @@
+"""A million pairs: read, examined by the data doctor, tokenized and written as arrays; time and peak memory of each.
+
+python -m tools.long_haul_data [PAIRS]
+"""
+
+import multiprocessing
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from clearhead.data import PAIRS, check_corpus, read_corpus, read_encoded, write_encoded
+from clearhead.recipe import Data, read_recipe
+from clearhead.training import objective_of
+
+MILLION = 1_000_000
+WORDS = 20_000
+"""Distinct words of the made-up language."""
+
+
+def write_pairs(file: Path, count: int, seed: int = 1) -> None:
+    """Sentences of 3 to 25 words, and the same with longer words in reverse order: about 150 bytes a pair."""
+    rng = random.Random(seed)
+    words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 9))) for _ in range(WORDS)]
+    with file.open("w", encoding="utf-8") as stream:
+        for _ in range(count):
+            # the square makes some words far more frequent than others
+            source = [words[int(WORDS * rng.random() ** 2)] for _ in range(rng.randint(3, 25))]
+            stream.write(f"{' '.join(source)}\t{' '.join(f'{word}o' for word in reversed(source))}\n")
+
+
+def prepare(file: Path, folder: Path) -> str:
+    """What training does before its first step."""
+    recipe = read_recipe(None, f"data.train={file}")
+    corpus = read_corpus(recipe.data, PAIRS)
+    (source, target), _ = objective_of(recipe).learn(corpus)
+    write_encoded(corpus.train(), source, target, folder, "train", max_length=recipe.data.max_length)
+    examples = read_encoded(folder, "train")
+    if len(examples) + examples.too_long != corpus.train_size:
+        raise SystemExit(f"{corpus.train_size:,} training pairs, {len(examples):,} written: some are missing")
+    return f"{len(examples):,} pairs, {examples.tokens:,} target tokens"
+
+
+def read(file: Path, folder: Path) -> str:
+    """Reading alone: twice over the file, to count and to split."""
+    del folder
+    corpus = read_corpus(Data(train=str(file)), PAIRS)
+    return f"{corpus.train_size:,} train, {len(corpus.dev):,} dev, {len(corpus.test):,} test"
+
+
+def check(file: Path, folder: Path) -> str:
+    """What `clearhead check` does."""
+    del folder
+    checkup = check_corpus(read_corpus(Data(train=str(file), bad_lines="skip"), PAIRS))
+    return f"{checkup.sizes['train']:,} examined, {'healthy' if checkup.healthy else 'something is wrong'}"
+
+
+WORK: Mapping[str, Callable[[Path, Path], str]] = {"read": read, "check": check, "prepare": prepare}
+
+
+def measure(name: str, file: Path, folder: Path) -> None:
+    """Do the work and print what it took; to be called in a process of its own, whose peak memory is the work's."""
+    start = time.perf_counter()
+    said = WORK[name](file, folder)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    spent = f"{time.perf_counter() - start:6.1f} s, {used.ru_utime + used.ru_stime:6.1f} s of a core"
+    print(f"{name:<8} {spent}  {used.ru_maxrss / 2**10:7,.0f} MiB peak  {said}", flush=True)
+
+
+def long_haul(count: int = MILLION) -> bool:
+    """Do everything with this many pairs; whether all of it succeeded."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "pairs.tsv"
+        write_pairs(file, count)
+        print(f"{count:,} pairs, {file.stat().st_size / 2**20:,.0f} MiB")
+        fine = True
+        for name in WORK:
+            process = multiprocessing.get_context("spawn").Process(
+                target=measure, args=(name, file, Path(folder) / name)
+            )
+            process.start()
+            process.join()
+            fine &= process.exitcode == 0
+    return fine
+
+
+if __name__ == "__main__":
+    sys.exit(not long_haul(int(sys.argv[1]) if len(sys.argv) > 1 else MILLION))
