@@ -49,3 +49,36 @@ def test_checksums_tell_one_bit(tmp_path: Path) -> None:
     left.write_bytes(bytes(3_000_000))
     right.write_bytes(bytes(2_999_999) + b"\x01")
     assert sha256_of(left) != sha256_of(right)
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    link.symlink_to(target)
+    for content in (b"first", b"second"):
+        write_whole(link, content)
+        assert link.is_symlink()
+        assert target.read_bytes() == content
+
+
+def test_a_device_is_written_to_and_never_replaced(tmp_path: Path) -> None:
+    """Reached through a link, so that code which replaces what it is given replaces no device of this machine."""
+    null, full = tmp_path / "null", tmp_path / "full"
+    null.symlink_to("/dev/null")
+    full.symlink_to("/dev/full")
+    write_whole(null, b"gone")
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(full, b"no room")
+    assert Path("/dev/null").is_char_device()
+    assert Path("/dev/full").is_char_device()
+    assert null.is_char_device()
+    assert full.is_char_device()
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(pipe, b"through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    assert pipe.is_fifo()

@@ -16,8 +16,14 @@ _PIECE = 1 << 20
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write that appears under its name only when it is complete: temporary, fsync, rename, fsync.
 
-    A reader, or a crash, sees all of it or the old one; if the block fails, nothing is left behind.
+    A reader, or a crash, sees all of it or the old one; if the block fails, nothing is left behind. A link stays a link:
+    the file that it names is replaced. What is no file (a device, a pipe) is never replaced: it is written to.
     """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        with path.open("wb") as stream:
+            yield stream
+        return
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:200]}.")
     temporary = Path(name)
     try:
@@ -44,6 +50,7 @@ def appear(unfinished: Path, path: Path) -> None:
     """Give a file that is complete now its name: fsync, rename, fsync."""
     with unfinished.open("rb") as stream:
         os.fsync(stream.fileno())
+    path = path.resolve()  # a link stays a link
     unfinished.replace(path)
     _sync_folder(path.parent)
 

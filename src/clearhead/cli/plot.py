@@ -7,7 +7,7 @@ from clearhead.costing.forms.crossover import Crossover
 from clearhead.drawing import svg
 from clearhead.drawing.figure import Lines, Series
 from clearhead.errors import ClearheadError, MissingExtra
-from clearhead.files import write_whole
+from clearhead.files import whole_file, write_whole
 
 FORMATS = (".svg", ".png", ".pdf")
 COLOURS = ("#1f5aa6", "#c2410c")
@@ -35,12 +35,9 @@ def check_file(path: Path) -> None:
 
 def save(figure: Any, path: Path) -> None:
     """Write a picture whole: a file that is there is a picture."""
-    partial = path.with_name(f".{path.name}.partial{path.suffix}")
-    try:
-        figure.savefig(partial, dpi=150, facecolor="white", metadata={"Date": None} if path.suffix == ".svg" else None)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(path) as stream:
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(stream, format=path.suffix[1:], dpi=150, facecolor="white", metadata=metadata)
 
 
 def draw_crossover(found: Crossover, *, title: str, convention: str, path: Path) -> None:
