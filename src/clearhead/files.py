@@ -16,7 +16,7 @@ _PIECE = 1 << 20
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write that appears under its name only when it is complete: temporary, fsync, rename, fsync.
 
-    A reader, or a crash, sees all of it or the old one; if the block fails, nothing is left behind. A link stays a link:
+    A reader, or a crash, sees all of it or the old one; if the block fails, nothing is left behind. A link stays one:
     the file that it names is replaced. What is no file (a device, a pipe) is never replaced: it is written to.
     """
     path = path.resolve()
