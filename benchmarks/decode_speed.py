@@ -20,8 +20,8 @@ import transformers
 
 from benchmarks.train_speed import SIZES, Size, marian_config
 from clearhead.interop import load_huggingface
-from clearhead.predictor import Crew, Engine
-from clearhead.recipe import Decoding
+from clearhead.predictor import Engine, WorkerPool
+from clearhead.recipe import DecodingSpec
 
 LENGTH = 32
 EOS = 0
@@ -47,16 +47,16 @@ def reference(size: Size) -> Any:
     return model
 
 
-def ours(folder: Path, batch: int, beam: int) -> tuple[Decode, Crew[Any, Any]]:
+def ours(folder: Path, batch: int, beam: int) -> tuple[Decode, WorkerPool[Any, Any]]:
     """clearhead: two workers of one thread each."""
     engine = Engine(load_huggingface(folder).model)
     longest = 25
-    spec = Decoding(beam_size=beam, length_penalty=0.0, max_length=LENGTH, batch_tokens=batch * beam * longest)
+    spec = DecodingSpec(beam_size=beam, length_penalty=0.0, max_length=LENGTH, batch_tokens=batch * beam * longest)
 
     def work(lines: Lines) -> Lines:
         return [best.tokens for best, *_ in engine.search(lines, spec)]
 
-    crew: Crew[Lines, Lines] = Crew(work, 2)
+    crew: WorkerPool[Lines, Lines] = WorkerPool(work, 2)
 
     def decode(lines: Lines) -> Lines:
         order = sorted(range(len(lines)), key=lambda index: len(lines[index]))

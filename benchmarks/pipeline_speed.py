@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from clearhead.data import EncodedPairs, make_batch, padding_share, plan_epoch
 from clearhead.models import Seq2Seq, build
-from clearhead.recipe import Training, read_recipe
+from clearhead.recipe import TrainingSpec, read_recipe
 from clearhead.training import batch_loss, prepare
 from clearhead.training.optimizer import make_optimizers
 
@@ -61,7 +61,7 @@ def main() -> None:
     where = "task" if arguments.data == "g2p-en" else "train"
     with tempfile.TemporaryDirectory() as folder:
         run = prepare(read_recipe(None, f'data.{where}="{arguments.data}"', "training.steps=1"), Path(folder))
-        spec: Training = run.recipe.training
+        spec: TrainingSpec = run.recipe.training
         pairs = run.examples
         assert isinstance(pairs, EncodedPairs)
         ours = plan_epoch(pairs, seed=0, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window)

@@ -1,11 +1,14 @@
 """The package as a whole: its table of contents, and that looking at it costs nothing."""
 
+import ast
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import clearhead
+from clearhead.recipe import Spec
 
 ROOT = Path(__file__).parent.parent
 
@@ -27,6 +30,24 @@ def test_type_checkers_see_the_same_names() -> None:
 
 def test_a_wrong_name_is_an_attribute_error() -> None:
     assert not hasattr(clearhead, "Attention")
+
+
+def test_no_class_name_stands_twice_and_specs_are_called_so() -> None:
+    """A name says which of two things is meant: a recipe has a LayerNormSpec, a model a LayerNorm."""
+    homes: dict[str, list[str]] = {}
+    for file in Path(clearhead.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(file.name)
+    assert {name: files for name, files in homes.items() if len(files) > 1 and not name.startswith("_")} == {}
+
+    def below(spec: type[Spec]) -> Iterator[type[Spec]]:
+        for kind in spec.__subclasses__():
+            yield kind
+            yield from below(kind)
+
+    ours = [kind.__name__ for kind in below(Spec) if kind.__module__.startswith("clearhead.")]
+    assert [name for name in ours if not name.endswith("Spec") and name != "Recipe" and name[0] != "_"] == []
 
 
 def test_importing_clearhead_imports_no_torch() -> None:

@@ -30,14 +30,14 @@ def test_the_error_messages_are_the_real_ones() -> None:
 
 
 def test_the_recipe_reads(tmp_path: Path) -> None:
-    from clearhead.recipe import Seq2Seq, Stack, read_recipe
+    from clearhead.recipe import Seq2SeqSpec, TransformerSpec, read_recipe
 
     (text,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
     (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
     model = read_recipe(tmp_path / "mine.toml", "model.width=256").model
-    assert isinstance(model, Seq2Seq)
-    assert isinstance(model.decoder, Stack)
-    assert isinstance(model.encoder, Stack)
+    assert isinstance(model, Seq2SeqSpec)
+    assert isinstance(model.decoder, TransformerSpec)
+    assert isinstance(model.encoder, TransformerSpec)
     assert (model.decoder.layers, model.decoder.position.kind, model.encoder.position.kind) == (6, "rope", "sinusoidal")
 
 

@@ -22,7 +22,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from clearhead.machine import cores
 from clearhead.models import EncoderModel, Model, Seq2Seq, build
-from clearhead.predictor import Crew, Engine
+from clearhead.predictor import Engine, WorkerPool
 from clearhead.recipe import Recipe, kinds, read_recipe, recipe_from, recipe_table, slots
 
 BAR = 0.99
@@ -213,7 +213,7 @@ OPTIONS = {
 }
 """Settings whose every value is a mechanism of its own."""
 
-ALONE = ("model.position.kind=none",)
+SINGLE = ("model.position.kind=none",)
 """Attention that knows distances by itself."""
 SMALL = ("model.attention.rank=8", "model.attention.length=32")
 RECURRENT = ("encoder recurrent cell=gru", "decoder recurrent cell=gru")
@@ -227,13 +227,13 @@ LESSONS = [
     Lesson("latest", ("position alibi",), ("model.heads=8",)),
     Lesson("reverse", ("encoder transformer", "decoder transformer", "attention multihead choice=soft"), steps=1_500),
     Lesson("reverse", ("attention multihead choice=hard",), steps=1_500, whole=True),
-    Lesson("offset", ("attention disentangled",), ALONE),
-    Lesson("offset", ('attention disentangled terms=["c2p"]',), ALONE),
-    Lesson("offset", ('attention disentangled terms=["p2c"]',), ALONE),
+    Lesson("offset", ("attention disentangled",), SINGLE),
+    Lesson("offset", ('attention disentangled terms=["c2p"]',), SINGLE),
+    Lesson("offset", ('attention disentangled terms=["p2c"]',), SINGLE),
     Lesson(
         "offset",
         ("attention disentangled buckets=8 normalised=true shared_projections=true",),
-        (*ALONE, "model.attention.span=16"),
+        (*SINGLE, "model.attention.span=16"),
     ),
     *(
         Lesson("copy", (f"attention linformer sharing={sharing}",), SMALL)
@@ -270,9 +270,9 @@ class Control:
 
 CONTROLS = [
     Control(Lesson("offset", ("position none",), steps=300), 0.5),
-    Control(Lesson("offset", ('attention disentangled terms=["c2c"]',), ALONE, steps=300), 0.5),
+    Control(Lesson("offset", ('attention disentangled terms=["c2c"]',), SINGLE, steps=300), 0.5),
     # three places away shares its bucket with what is farther
-    Control(Lesson("offset", ("attention disentangled span=16 buckets=4",), ALONE, steps=300), 0.7),
+    Control(Lesson("offset", ("attention disentangled span=16 buckets=4",), SINGLE, steps=300), 0.7),
     Control(Lesson("distance", ("position none",), steps=300), 0.5),
     Control(Lesson("latest", ("position none",), steps=300), 0.7),
     Control(Lesson("copy", ("attention multihead", "position none"), steps=300), 0.5),
@@ -404,7 +404,7 @@ def prove(words: Iterable[str] = ()) -> tuple[list[str], list[str]]:
     lessons += [(control.lesson, 0.0, control.below) for control in CONTROLS]
     if words:
         lessons = [row for row in lessons if any(word in f"{_called(*row[:2])} {row[0].task}" for word in words)]
-    with Crew(learn, cores()) as crew:
+    with WorkerPool(learn, cores()) as crew:
         outcomes = crew.results(lesson for lesson, _, _ in lessons)
         for (lesson, least, most), got in zip(lessons, outcomes, strict=True):
             note = "" if least else f" (must stay below {most:.0%})"

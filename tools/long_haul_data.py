@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from clearhead.data import PAIRS, check_corpus, read_corpus, read_encoded, write_encoded
-from clearhead.recipe import Data, read_recipe
+from clearhead.recipe import DataSpec, read_recipe
 from clearhead.training import objective_of
 
 MILLION = 1_000_000
@@ -47,14 +47,14 @@ def prepare(file: Path, folder: Path) -> str:
 def read(file: Path, folder: Path) -> str:
     """Reading alone: twice over the file, to count and to split."""
     del folder
-    corpus = read_corpus(Data(train=str(file)), PAIRS)
+    corpus = read_corpus(DataSpec(train=str(file)), PAIRS)
     return f"{corpus.train_size:,} train, {len(corpus.dev):,} dev, {len(corpus.test):,} test"
 
 
 def check(file: Path, folder: Path) -> str:
     """What `clearhead check` does."""
     del folder
-    checkup = check_corpus(read_corpus(Data(train=str(file), bad_lines="skip"), PAIRS))
+    checkup = check_corpus(read_corpus(DataSpec(train=str(file), bad_lines="skip"), PAIRS))
     return f"{checkup.sizes['train']:,} examined, {'healthy' if checkup.healthy else 'something is wrong'}"
 
 

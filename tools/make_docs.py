@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clearhead.lectures import claims
-from clearhead.recipe import Data, Decoding, Spec, Training, kinds, preset_names, preset_text, slots
+from clearhead.recipe import DataSpec, DecodingSpec, Spec, TrainingSpec, kinds, preset_names, preset_text, slots
 from clearhead.recipe.reading import describe_field, spec_type
 
 ROOT = Path(__file__).parent.parent
@@ -44,7 +44,7 @@ def recipe_page() -> str:
         "",
     ]
     tables: dict[str, type[Spec]] = {}
-    for name, section in (("data", Data), ("training", Training), ("decoding", Decoding)):
+    for name, section in (("data", DataSpec), ("training", TrainingSpec), ("decoding", DecodingSpec)):
         lines += [f"## `[{name}]`", "", f"{(section.__doc__ or '').strip()}", "", *_settings(section, tables), ""]
     lines += ["## `[model]`", "", "What it takes depends on its family; the tables below say what each kind takes.", ""]
     for slot in ("family", *(slot for slot in slots() if slot != "family")):

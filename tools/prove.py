@@ -34,7 +34,7 @@ from clearhead.data import PAIRS, read_corpus
 from clearhead.evaluation import group
 from clearhead.machine import cores
 from clearhead.models import Seq2Seq
-from clearhead.predictor import Answer, Crew, Predictor, TextWriter, forced, load
+from clearhead.predictor import Answer, Predictor, TextWriter, WorkerPool, forced, load
 from clearhead.recipe import read_recipe
 from tools import learning
 from tools.long_haul import flat_memory
@@ -178,7 +178,7 @@ def main() -> None:
             "greedy": {"beam_size": 1},
             "sampling": {"sample": True, "seed": 1},
         }
-        with Crew(partial(batches_do_not_matter, predictor), cores()) as crew:
+        with WorkerPool(partial(batches_do_not_matter, predictor), cores()) as crew:
             for name, found in zip(searches, crew.results(searches.values()), strict=True):
                 note(f"Batches do not matter, {name}", found)
         note("Long haul", long_haul(Path(folder) / "run"))

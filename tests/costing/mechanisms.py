@@ -11,7 +11,7 @@ from clearhead.costing import B, Cost, m, n
 from clearhead.costing.forms.letters import OPEN
 from clearhead.costing.tracing import attention_path
 from clearhead.models import build
-from clearhead.recipe import Kinded, Recipe, Spec, kinds, read_recipe
+from clearhead.recipe import KindSpec, Recipe, Spec, kinds, read_recipe
 from tests.models.zoo import GRID_VARIANTS, IMAGES, PLACED, RECURRENT, RECURRENT_LM, attention_overrides, planar
 
 SIZES = [
@@ -183,7 +183,7 @@ def modules_of(cost: Cost, prefix: str = "") -> Iterator[tuple[str, Cost]]:
 
 def kinds_in(spec: object) -> set[tuple[str, str]]:
     """Slot and name of every kind in a recipe."""
-    found = {(spec.slot, spec.name())} if isinstance(spec, Kinded) else set()
+    found = {(spec.slot, spec.name())} if isinstance(spec, KindSpec) else set()
     for field in type(spec).model_fields if isinstance(spec, Spec) else ():
         found |= kinds_in(getattr(spec, field))
     return found

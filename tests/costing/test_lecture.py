@@ -196,7 +196,7 @@ def test_L2_3_quadratic_work_overtakes_the_rest_of_a_layer_at_n_equal_6d() -> No
     (crossing,) = found.crossings
     assert crossing.formula == 2 * d + d_ff
     assert crossing.at == 6 * 768 + 1
-    assert found.told(crossing) == "n = 2·d + d_ff = 6·d = 4,608"
+    assert found.equal_at(crossing) == "n = 2·d + d_ff = 6·d = 4,608"
     before, after = found.at(6 * 768 - 1), found.at(6 * 768 + 1)
     assert before[0] < before[1]
     assert after[0] > after[1]

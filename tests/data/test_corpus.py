@@ -6,7 +6,7 @@ import pytest
 
 from clearhead.data import PAIRS, check, check_corpus, read_corpus
 from clearhead.errors import DataError
-from clearhead.recipe import Data
+from clearhead.recipe import DataSpec
 
 
 def pairs_file(path: Path, count: int, alternatives: int = 1) -> str:
@@ -16,7 +16,7 @@ def pairs_file(path: Path, count: int, alternatives: int = 1) -> str:
 
 
 def test_a_split_keeps_alternatives_together(tmp_path: Path) -> None:
-    corpus = read_corpus(Data(train=pairs_file(tmp_path / "x.tsv", 1000, alternatives=2)), PAIRS)
+    corpus = read_corpus(DataSpec(train=pairs_file(tmp_path / "x.tsv", 1000, alternatives=2)), PAIRS)
     parts = [{pair.source for pair in part} for part in (corpus.train(), corpus.dev, corpus.test)]
     assert sum(map(len, parts)) == 1000
     assert not parts[0] & parts[1] | parts[0] & parts[2] | parts[1] & parts[2]
@@ -27,8 +27,8 @@ def test_a_split_keeps_alternatives_together(tmp_path: Path) -> None:
 
 def test_a_pair_stays_where_it_is_as_the_data_grow(tmp_path: Path) -> None:
     spec = {"dev_share": 0.1, "test_share": 0.1}
-    small = read_corpus(Data(train=pairs_file(tmp_path / "a.tsv", 500), **spec), PAIRS)  # type: ignore[arg-type]
-    large = read_corpus(Data(train=pairs_file(tmp_path / "b.tsv", 900), **spec), PAIRS)  # type: ignore[arg-type]
+    small = read_corpus(DataSpec(train=pairs_file(tmp_path / "a.tsv", 500), **spec), PAIRS)  # type: ignore[arg-type]
+    large = read_corpus(DataSpec(train=pairs_file(tmp_path / "b.tsv", 900), **spec), PAIRS)  # type: ignore[arg-type]
     assert {pair.source for pair in small.dev} <= {pair.source for pair in large.dev}
     assert {pair.source for pair in small.test} <= {pair.source for pair in large.test}
 
@@ -37,14 +37,14 @@ def test_explicit_files_are_taken_as_they_are(tmp_path: Path) -> None:
     files = {
         name: pairs_file(tmp_path / f"{name}.tsv", size) for name, size in (("train", 30), ("dev", 5), ("test", 4))
     }
-    corpus = read_corpus(Data(**files), PAIRS)  # type: ignore[arg-type]
+    corpus = read_corpus(DataSpec(**files), PAIRS)  # type: ignore[arg-type]
     assert (corpus.train_size, len(corpus.dev), len(corpus.test)) == (30, 5, 4)
-    without_test = read_corpus(Data(train=files["train"], dev=files["dev"]), PAIRS)
+    without_test = read_corpus(DataSpec(train=files["train"], dev=files["dev"]), PAIRS)
     assert (without_test.train_size, len(without_test.test)) == (30, 0)
 
 
 def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
-    spec = Data(train=pairs_file(tmp_path / "x.tsv", 400))
+    spec = DataSpec(train=pairs_file(tmp_path / "x.tsv", 400))
     before = read_corpus(spec, PAIRS).fingerprint()
     assert read_corpus(spec, PAIRS).fingerprint() == before
     pairs_file(tmp_path / "x.tsv", 401)
@@ -53,14 +53,14 @@ def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
 
 def test_nothing_to_train_on(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nothing to train on"):
-        read_corpus(Data(), PAIRS)
+        read_corpus(DataSpec(), PAIRS)
     with pytest.raises(DataError, match="2 pairs are too few to set some aside for dev"):
-        read_corpus(Data(train=pairs_file(tmp_path / "x.tsv", 2)), PAIRS)
+        read_corpus(DataSpec(train=pairs_file(tmp_path / "x.tsv", 2)), PAIRS)
 
 
 def test_the_task_g2p_en() -> None:
     """English words and phones: no stress by default, alternatives on the same side of every split."""
-    corpus = read_corpus(Data(task="g2p-en"), PAIRS)
+    corpus = read_corpus(DataSpec(task="g2p-en"), PAIRS)
     train = list(corpus.train())
     assert corpus.train_size > 120_000
     assert not any(character.isdigit() for pair in train for character in pair.target)
@@ -70,7 +70,7 @@ def test_the_task_g2p_en() -> None:
     assert {pair.target for pair in train if pair.source == "tomato"} == {"T AH M EY T OW", "T AH M AA T OW"}
     assert any(
         character.isdigit()
-        for pair in read_corpus(Data(task="g2p-en", stress=True), PAIRS).dev
+        for pair in read_corpus(DataSpec(task="g2p-en", stress=True), PAIRS).dev
         for character in pair.target
     )
 
@@ -82,7 +82,7 @@ def test_the_doctor_samples_and_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     rows[101] = "long " * 300 + "\tW"
     train.write_text("\n".join([*rows, rows[5], rows[7]]))
     dev.write_text(f"{rows[102]}\nnew one\tW\n")
-    corpus = read_corpus(Data(train=str(train), dev=str(dev)), PAIRS)
+    corpus = read_corpus(DataSpec(train=str(train), dev=str(dev)), PAIRS)
     whole = check_corpus(corpus)
     assert not whole.notes
     monkeypatch.setattr(check, "SAMPLE", 100)
@@ -101,7 +101,7 @@ def test_the_doctor_finds_what_is_wrong(tmp_path: Path) -> None:
     rows += ["x y z\tx y z", "a b\t" + "T " * 60, "no tab", rows[0], "leak ed\tT A"]
     train.write_text("\n".join(rows))
     dev.write_text("leak ed\tT A\nu n k n o w n ß\tT A R\n")
-    checkup = check_corpus(read_corpus(Data(train=str(train), dev=str(dev), bad_lines="skip"), PAIRS))
+    checkup = check_corpus(read_corpus(DataSpec(train=str(train), dev=str(dev), bad_lines="skip"), PAIRS))
     counts = {finding.what: finding.count for finding in checkup.findings}
     assert counts["lines that are no pairs"] == 1
     assert counts["dev sources that stand in train too"] == 1
@@ -112,5 +112,5 @@ def test_the_doctor_finds_what_is_wrong(tmp_path: Path) -> None:
     assert [side.kind for side in checkup.sides.values()] == ["symbols", "symbols"]
     assert checkup.unknown["dev"] > 0
     assert checkup.lost["dev"] > 0
-    clean = check_corpus(read_corpus(Data(train=pairs_file(tmp_path / "clean.tsv", 400)), PAIRS))
+    clean = check_corpus(read_corpus(DataSpec(train=pairs_file(tmp_path / "clean.tsv", 400)), PAIRS))
     assert clean.healthy

@@ -14,7 +14,7 @@ import pytest
 from clearhead.data import PAIRS, inputs, read_corpus, read_lines
 from clearhead.data.stream import LONGEST
 from clearhead.errors import DataError
-from clearhead.recipe import Data
+from clearhead.recipe import DataSpec
 
 ZIPPED = gzip.compress(b"".join(b"a%d\tb\n" % number for number in range(20_000)), mtime=0)
 
@@ -100,7 +100,7 @@ def test_a_pipe_is_read_once_and_kept(tmp_path: Path) -> None:
 
     writer = threading.Thread(target=write)
     writer.start()
-    corpus = read_corpus(Data(train=str(pipe), dev_share=0.2), PAIRS)
+    corpus = read_corpus(DataSpec(train=str(pipe), dev_share=0.2), PAIRS)
     writer.join()
     assert corpus.train_size + len(corpus.dev) + len(corpus.test) == 200
     assert len(list(corpus.train())) == corpus.train_size
@@ -154,7 +154,7 @@ def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
     file = tmp_path / "x.tsv"
     file.write_text("".join(f"a{i}\tb\n" for i in range(200)))
-    corpus = read_corpus(Data(train=str(file), dev_share=0.2), PAIRS)
+    corpus = read_corpus(DataSpec(train=str(file), dev_share=0.2), PAIRS)
     with file.open("a") as stream:
         stream.write("".join(f"c{i}\tb\n" for i in range(200)))
     with pytest.raises(DataError, match="has changed while it was read"):

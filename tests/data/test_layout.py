@@ -8,7 +8,7 @@ import pytest
 
 from clearhead.data import LABELS, PAIRS, TEXTS, BadLine, Pair, layout_of, named_family, read_corpus
 from clearhead.errors import DataError, RecipeError
-from clearhead.recipe import Data, read_recipe
+from clearhead.recipe import DataSpec, read_recipe
 
 
 def write(path: Path, text: str) -> str:
@@ -106,7 +106,7 @@ def test_a_file_without_pairs_is_explained(tmp_path: Path, name: str, content: s
     file = write(tmp_path / name, content)
     for bad_lines in ("refuse", "skip"):
         with pytest.raises(DataError) as caught:
-            read_corpus(Data(train=file, bad_lines=bad_lines), PAIRS)
+            read_corpus(DataSpec(train=file, bad_lines=bad_lines), PAIRS)
         for word in ("no pairs inside", *words):
             assert word in str(caught.value)
 
@@ -114,12 +114,12 @@ def test_a_file_without_pairs_is_explained(tmp_path: Path, name: str, content: s
 def test_likely_labels_are_mentioned(tmp_path: Path) -> None:
     rows = [f"{'pos' if i % 2 else 'neg'}\ttext {i}" for i in range(100)]
     with pytest.raises(DataError, match=r"only 2 different sources \(neg, pos …\): .* add model\.family=classifier"):
-        read_corpus(Data(train=write(tmp_path / "x.tsv", "\n".join(rows))), PAIRS)
+        read_corpus(DataSpec(train=write(tmp_path / "x.tsv", "\n".join(rows))), PAIRS)
     turned = write(tmp_path / "y.tsv", "\n".join("\t".join(reversed(row.split("\t"))) for row in rows))
-    (note,) = read_corpus(Data(train=turned, dev_share=0.2), PAIRS).notes
+    (note,) = read_corpus(DataSpec(train=turned, dev_share=0.2), PAIRS).notes
     assert "add model.family=classifier --columns 2,1" in note
     plain = write(tmp_path / "z.tsv", "\n".join(f"word {i}\tW {i}" for i in range(100)))
-    assert not read_corpus(Data(train=plain, dev_share=0.2), PAIRS).notes
+    assert not read_corpus(DataSpec(train=plain, dev_share=0.2), PAIRS).notes
 
 
 def test_the_family_that_a_file_speaks_for(tmp_path: Path) -> None:
@@ -155,6 +155,6 @@ def test_columns_that_make_no_sense(setting: str, message: str) -> None:
 def test_columns_are_part_of_the_recipe(tmp_path: Path) -> None:
     assert read_recipe(None, "data.columns=[1, 3]").data.columns == ["1", "3"]
     file = write(tmp_path / "x.tsv", "".join(f"a{i}\tx{i}\tb{i}\n" for i in range(200)))
-    one, other = (read_corpus(Data(train=file, columns=columns), PAIRS) for columns in (["1", "3"], ["1", "2"]))
+    one, other = (read_corpus(DataSpec(train=file, columns=columns), PAIRS) for columns in (["1", "3"], ["1", "2"]))
     assert next(one.train()).target.startswith("b")
     assert one.fingerprint() != other.fingerprint()

@@ -27,7 +27,7 @@ from clearhead.data import (
     windows,
 )
 from clearhead.errors import DataError
-from clearhead.recipe import Data, Masking
+from clearhead.recipe import DataSpec, MaskingSpec
 
 tokens = st.lists(st.integers(5, 40), min_size=1, max_size=40)
 
@@ -72,7 +72,7 @@ def test_pieces_hold_every_token_once_and_a_beginning_does_not(ids: list[int], s
 
 def test_hidden_tokens_are_those_of_bert() -> None:
     """15 % of a line, at least one; of these 80 % <mask>, 10 % another token, 10 % as they were (Devlin 2019)."""
-    masker = Masker(Masking(), mask=4, vocabulary=1000)
+    masker = Masker(MaskingSpec(), mask=4, vocabulary=1000)
     rng = np.random.default_rng(0)
     line = np.concatenate(([BOS], rng.integers(5, 1000, 100), [EOS]))
     masked = random = kept = 0
@@ -96,7 +96,7 @@ def test_hidden_tokens_are_those_of_bert() -> None:
 
 def test_scoring_hides_the_same_tokens_always() -> None:
     """All by <mask>, and by the line alone; other lines hide other places."""
-    masker = Masker(Masking(share=0.3), mask=4, vocabulary=50)
+    masker = Masker(MaskingSpec(share=0.3), mask=4, vocabulary=50)
     lines = [np.array([BOS, *range(5 + i, 25 + i), EOS]) for i in range(20)]
     places = set()
     for line in lines:
@@ -133,7 +133,7 @@ def test_the_doctor_knows_lines_and_labels(tmp_path: Path) -> None:
     train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
     train.write_text("".join(f"{'ab'[i % 2]}\tx y {i % 40}\n" for i in range(200)) + "b\tx y 0\nno tab\n")
     dev.write_text("a\tnew text\nc\tx y 1\n")
-    checkup = check_corpus(read_corpus(Data(train=str(train), dev=str(dev), bad_lines="skip"), LABELS))
+    checkup = check_corpus(read_corpus(DataSpec(train=str(train), dev=str(dev), bad_lines="skip"), LABELS))
     counts = {finding.what: finding.count for finding in checkup.findings}
     assert checkup.labels == {"a": 100, "b": 101}
     assert counts["lines that are no labelled texts"] == 1
@@ -142,6 +142,6 @@ def test_the_doctor_knows_lines_and_labels(tmp_path: Path) -> None:
     assert counts["texts with several labels"] == 1
     assert not checkup.healthy
     train.write_text("".join(f"a line number {i}\n" for i in range(300)))
-    clean = check_corpus(read_corpus(Data(train=str(train)), TEXTS))
+    clean = check_corpus(read_corpus(DataSpec(train=str(train)), TEXTS))
     assert clean.healthy
     assert list(clean.sides) == ["text"]

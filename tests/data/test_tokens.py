@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from clearhead.data import SPECIALS, UNK, Codec, codecs_of, learn_codecs, suitable_kind
 from clearhead.data.tokens import Kind, lowered
 from clearhead.errors import DataError
-from clearhead.recipe import Data, Tokenizer
+from clearhead.recipe import DataSpec, TokenizerSpec
 
 SENTENCES = [
     f"The {w} fox No. {i} jumps over «{w}» dogs, doesn't it?" for i, w in enumerate(["quick", "lazy", "süße"] * 40)
@@ -55,12 +55,12 @@ def test_the_choice_suits_the_data() -> None:
     assert suitable_kind(PHONES) == "symbols"
     assert suitable_kind(WORDS) == "characters"
     assert suitable_kind(SENTENCES) == "bpe"
-    source, target = learn_codecs(WORDS, PHONES, Data())
+    source, target = learn_codecs(WORDS, PHONES, DataSpec())
     assert (source.kind, target.kind) == ("characters", "symbols")
-    left, right = learn_codecs(SENTENCES, SENTENCES, Data(target=Tokenizer(size=300)))
+    left, right = learn_codecs(SENTENCES, SENTENCES, DataSpec(target=TokenizerSpec(size=300)))
     assert left is right
     assert len(left) == 300
-    left, right = learn_codecs(SENTENCES, SENTENCES, Data(source=Tokenizer(kind="unigram"), shared=None))
+    left, right = learn_codecs(SENTENCES, SENTENCES, DataSpec(source=TokenizerSpec(kind="unigram"), shared=None))
     assert (left.kind, right.kind) == ("unigram", "bpe")
 
 
@@ -98,7 +98,7 @@ def test_case_is_part_of_the_tokenizer(kind: Kind) -> None:
 
 
 def test_a_shared_vocabulary_lowers_the_source_alone() -> None:
-    left, right = learn_codecs(["Ab cd"] * 9, ["Ab Cd"] * 9, Data(case="lower", shared=True))
+    left, right = learn_codecs(["Ab cd"] * 9, ["Ab Cd"] * 9, DataSpec(case="lower", shared=True))
     assert len(left) == len(right)
     assert left.encode(["AB"]) == left.encode(["ab"]) == right.encode(["ab"])
     assert right.decode(right.encode(["Ab Cd"])) == ["Ab Cd"]

@@ -8,7 +8,7 @@ import torch
 
 from clearhead.interop import load_huggingface
 from clearhead.predictor import Engine
-from clearhead.recipe import Decoding
+from clearhead.recipe import DecodingSpec
 from tests.interop import references
 
 LINES, LONGEST = 240, 16
@@ -50,13 +50,13 @@ def test_answers_are_those_of_generate(beams: int, marian: Any, tmp_path: Path) 
     pad, eos = marian.config.pad_token_id, marian.config.eos_token_id
     engine = Engine(load_huggingface(references.save(marian, tmp_path)).model)
     lines = [_source(eos) for _ in range(LINES)]
-    spec = Decoding(beam_size=beams, length_penalty=0.0, max_length=LONGEST)
+    spec = DecodingSpec(beam_size=beams, length_penalty=0.0, max_length=LONGEST)
     ours = [best.tokens for best, *_ in engine.search(lines, spec)]
     theirs = [_generate(marian, line, beams, pad, eos) for line in lines]
     assert ours == theirs
     assert len({len(answer) for answer in ours}) > 6, "answers must end at many lengths"
     if beams > 1:  # the wrong variant: greedy is another search
-        assert ours != [best.tokens for best, *_ in engine.search(lines, Decoding(beam_size=1, max_length=LONGEST))]
+        assert ours != [best.tokens for best, *_ in engine.search(lines, DecodingSpec(beam_size=1, max_length=LONGEST))]
 
 
 def _generate(model: Any, line: list[int], beams: int, pad: int, eos: int) -> list[int]:

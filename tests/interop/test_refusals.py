@@ -19,7 +19,7 @@ from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.weights import ForeignWeights
 from clearhead.models import count_parameters
 from clearhead.positions import sinusoids
-from clearhead.recipe import Seq2Seq, Stack, module_of, read_recipe, recipe_from
+from clearhead.recipe import Seq2SeqSpec, TransformerSpec, module_of, read_recipe, recipe_from
 from tests.interop import references
 
 # config.json files as they were published, older keys included
@@ -106,8 +106,8 @@ def plan(config: dict[str, Any], names: tuple[str, ...] = ()) -> Any:
 def test_published_configurations_are_understood_whole() -> None:
     """Every key of these real files is known; the presets of the same names agree with them."""
     marian = plan(OPUS_MT, ("final_logits_bias",)).model
-    assert isinstance(marian, Seq2Seq)
-    assert isinstance(marian.encoder, Stack)
+    assert isinstance(marian, Seq2SeqSpec)
+    assert isinstance(marian.encoder, TransformerSpec)
     assert marian.encoder.feedforward.activation == "silu"
     assert marian.embedding.scale == "sqrt"
     assert marian.embedding.output_bias

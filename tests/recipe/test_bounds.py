@@ -214,10 +214,10 @@ def test_overrides_without_end() -> None:
 
 
 def test_bounds_are_shown_where_settings_are_documented() -> None:
-    from clearhead.recipe import Decoding, Training
+    from clearhead.recipe import DecodingSpec, TrainingSpec
 
-    assert describe_field(Decoding, "beam_size") == "a whole number ≥ 1 and ≤ 1000"
-    assert describe_field(Training, "clip") == "a number > 0 and ≤ 1e+09"
+    assert describe_field(DecodingSpec, "beam_size") == "a whole number ≥ 1 and ≤ 1000"
+    assert describe_field(TrainingSpec, "clip") == "a number > 0 and ≤ 1e+09"
 
 
 def test_a_complete_recipe_is_within_all_limits() -> None:

@@ -18,7 +18,7 @@ from clearhead.errors import (
     TruncatedFile,
 )
 from clearhead.recipe import (
-    Classifier,
+    ClassifierSpec,
     named,
     read_recipe,
     recipe_table,
@@ -147,7 +147,7 @@ def test_other_data_and_another_budget(tmp_path: Path) -> None:
     resolved = [*LABELLED, "training.steps=40", "training.evaluate_every=10", "training.seed=7", "model.layers=2"]
     run = str(run_folder(tmp_path / "run", *resolved, "data.train=old.tsv", "data.dev=dev.tsv"))
     recipe = read_recipe(run, "data.train=new.tsv", "training.minutes=5", anew=True)
-    assert isinstance(recipe.model, Classifier)
+    assert isinstance(recipe.model, ClassifierSpec)
     assert (recipe.model.labels, recipe.model.classes) == ([], 2)
     assert recipe.model.vocabulary == read_recipe().model.vocabulary
     assert (recipe.data.train, recipe.data.dev) == ("new.tsv", None)

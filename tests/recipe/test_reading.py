@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from clearhead.errors import ClearheadError, RecipeError
 from clearhead.recipe import (
-    LanguageModel,
-    MultiHead,
+    LanguageModelSpec,
+    MultiHeadSpec,
     Recipe,
-    Seq2Seq,
+    Seq2SeqSpec,
     kinds,
     preset_names,
     read_recipe,
@@ -32,7 +32,7 @@ def problems(*overrides: str, source: Any = None) -> list[str]:
 
 
 def model(recipe: Recipe) -> Any:
-    assert isinstance(recipe.model, Seq2Seq)
+    assert isinstance(recipe.model, Seq2SeqSpec)
     return recipe.model
 
 
@@ -46,7 +46,7 @@ def test_shared_settings_reach_every_part() -> None:
     assert read.encoder.layers == read.decoder.layers == 5
     assert read.encoder.width == read.decoder.width == 64
     for attention in (read.encoder.attention, read.decoder.attention, read.cross.attention):
-        assert isinstance(attention, MultiHead)
+        assert isinstance(attention, MultiHeadSpec)
         assert attention.heads == 8
         assert attention.choice == "hard"
 
@@ -84,7 +84,7 @@ def test_a_new_kind_keeps_what_it_knows_and_drops_the_rest() -> None:
 
 def test_another_family_keeps_what_it_knows() -> None:
     read = read_recipe("tiny", "model.family=lm").model
-    assert isinstance(read, LanguageModel)
+    assert isinstance(read, LanguageModelSpec)
     assert (read.decoder.layers, read.decoder.width) == (4, 128)
     resolved = recipe_toml(read_recipe("tiny"))
     assert "[model.encoder]" in resolved

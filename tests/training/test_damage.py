@@ -66,7 +66,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     while run.progress.step < 6:
         run._step()
         if run.progress.step == 4:
-            run._look_at_dev()
+            run._evaluate()
         if run.progress.step % 2 == 0:
             run.save()
     run.report.forget_after(6)

@@ -13,7 +13,7 @@ from clearhead.data import PICTURES, Picture, pixels_of, read_corpus
 from clearhead.errors import DataError, RecipeError
 from clearhead.evaluation import evaluate
 from clearhead.predictor import load
-from clearhead.recipe import Data, Patches, read_recipe
+from clearhead.recipe import DataSpec, PatchesSpec, read_recipe
 from clearhead.training import Trainer, prepare, reopen
 from tests.training.test_trainer import HARD, assert_same_run, continued
 from tests.training.toy import SMALL
@@ -29,16 +29,16 @@ def new_run(folder: Path, *overrides: str) -> Trainer:
 
 def test_the_pixels_are_scikit_learns() -> None:
     """All 1,797, between 0 and 1, in the same order and the same way up; split for good."""
-    corpus = read_corpus(Data(task="digits"), PICTURES)
+    corpus = read_corpus(DataSpec(task="digits"), PICTURES)
     everything = sorted([*corpus.train(), *corpus.dev, *corpus.test], key=lambda picture: picture.line)
     reference = load_digits()
     assert len(everything) == len(reference.images) == 1797
     for picture, image, label in zip(everything, reference.images, reference.target, strict=True):
         assert picture.label == str(label)
-        np.testing.assert_allclose(pixels_of(picture.pixels, Patches())[:, :, 0], image / 16)
+        np.testing.assert_allclose(pixels_of(picture.pixels, PatchesSpec())[:, :, 0], image / 16)
     assert 120 < len(corpus.dev) < 240
     assert 280 < len(corpus.test) < 440
-    again = read_corpus(Data(task="digits"), PICTURES)
+    again = read_corpus(DataSpec(task="digits"), PICTURES)
     assert [picture.line for picture in again.test] == [picture.line for picture in corpus.test]
 
 
@@ -49,8 +49,8 @@ def test_a_resumed_run_ends_as_one_that_never_stopped(tmp_path: Path) -> None:
     trainer = new_run(tmp_path / "parts", *HARD)
     while trainer.progress.step < 11:
         trainer._step()
-        if trainer.progress.step % trainer.look_every == 0:
-            trainer._look_at_dev()
+        if trainer.progress.step % trainer.evaluate_every == 0:
+            trainer._evaluate()
         if trainer.progress.step % trainer.save_every == 0:
             trainer.save()
     torch.manual_seed(999)
@@ -88,7 +88,7 @@ def test_dev_scores_eval_and_neighbours(tmp_path: Path) -> None:
 )
 def test_what_is_no_image_is_refused(text: str, message: str, tmp_path: Path) -> None:
     """Alone, and in a file of one's own, with its line; images that fit are trained on."""
-    spec = Patches(height=2, width=2, size=1)
+    spec = PatchesSpec(height=2, width=2, size=1)
     with pytest.raises(DataError, match=message):
         pixels_of(text, spec)
     file = tmp_path / "images.tsv"

@@ -15,7 +15,7 @@ from clearhead.errors import DataError
 from clearhead.evaluation import evaluate
 from clearhead.models import load_model
 from clearhead.predictor import load
-from clearhead.recipe import Classifier, read_recipe
+from clearhead.recipe import ClassifierSpec, read_recipe
 from clearhead.training import Trainer, prepare, reopen
 from tests.training.test_trainer import HARD, assert_same_run, continued, state_of
 from tests.training.toy import FAMILIES, SMALL
@@ -47,8 +47,8 @@ def test_a_resumed_run_ends_as_one_that_never_stopped(family: str, tmp_path: Pat
     for stop in (4, 17):
         while trainer.progress.step < stop:
             trainer._step()
-            if trainer.progress.step % trainer.look_every == 0:
-                trainer._look_at_dev()
+            if trainer.progress.step % trainer.evaluate_every == 0:
+                trainer._evaluate()
             if trainer.progress.step % trainer.save_every == 0:
                 trainer.save()
         torch.manual_seed(999)  # whatever happens to the process in between
@@ -139,7 +139,7 @@ def test_a_classifier_keeps_its_labels(tmp_path: Path) -> None:
     trainer = new_run("classifier", tmp_path / "run", "training.steps=2")
     trainer.run()
     for recipe in (read_recipe(tmp_path / "run" / "recipe.toml"), load_model(tmp_path / "run/best.safetensors").recipe):
-        assert isinstance(recipe.model, Classifier)
+        assert isinstance(recipe.model, ClassifierSpec)
         assert recipe.model.labels == ["down", "up"]
         assert recipe.model.classes == 2
     assert {load(tmp_path / "run")(text) for text in ("a b c", "c d e f g a")} <= {"down", "up"}

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from clearhead.blocks import Output
-from clearhead.recipe import Schedule
+from clearhead.recipe import ScheduleSpec
 from clearhead.training import token_loss
 from clearhead.training.schedule import rate_at
 
@@ -49,13 +49,13 @@ def test_chunks_reject_a_forgotten_term() -> None:
 def test_schedules() -> None:
     """Up to 1 during the warm-up; then a cosine or a line to 0, 1/√step, or nothing."""
     for kind in ("cosine", "linear", "inverse-sqrt", "constant"):
-        spec = Schedule(kind=kind, warmup=10)
+        spec = ScheduleSpec(kind=kind, warmup=10)
         rates = [rate_at(step, spec, 100) for step in range(101)]
         assert rates[0] == pytest.approx(0.1)
         assert rates[9] == pytest.approx(1.0)
         assert all(0 <= rate <= 1 for rate in rates)
-    assert rate_at(55, Schedule(kind="cosine", warmup=10), 100) == pytest.approx(0.5)
-    assert rate_at(55, Schedule(kind="linear", warmup=10), 100) == pytest.approx(0.5)
-    assert rate_at(39, Schedule(kind="inverse-sqrt", warmup=10), 100) == pytest.approx(math.sqrt(10 / 40))
-    assert rate_at(100, Schedule(kind="cosine", warmup=10), 100) == pytest.approx(0.0)
-    assert rate_at(3, Schedule(warmup=0.04), 100) == pytest.approx(1.0)
+    assert rate_at(55, ScheduleSpec(kind="cosine", warmup=10), 100) == pytest.approx(0.5)
+    assert rate_at(55, ScheduleSpec(kind="linear", warmup=10), 100) == pytest.approx(0.5)
+    assert rate_at(39, ScheduleSpec(kind="inverse-sqrt", warmup=10), 100) == pytest.approx(math.sqrt(10 / 40))
+    assert rate_at(100, ScheduleSpec(kind="cosine", warmup=10), 100) == pytest.approx(0.0)
+    assert rate_at(3, ScheduleSpec(warmup=0.04), 100) == pytest.approx(1.0)

@@ -14,7 +14,7 @@ import torch
 from clearhead.cli.training import _trainer, train
 from clearhead.errors import ClearheadError, RecipeError
 from clearhead.recipe import read_recipe, read_with_origins
-from clearhead.training import Asked, opened, prepare, reopen
+from clearhead.training import StatedRecipe, opened, prepare, reopen
 from tests.cli.typed import typed
 from tests.training.test_trainer import assert_same_run, state_of
 from tests.training.toy import SMALL, write_lines, write_pairs
@@ -22,8 +22,8 @@ from tests.training.toy import SMALL, write_lines, write_pairs
 STEPS = ["training.evaluate_every=6", "training.save_every=3"]
 
 
-def ask(*words: str, source: str | None = None) -> Asked:
-    return Asked(*read_with_origins(source, *words))
+def ask(*words: str, source: str | None = None) -> StatedRecipe:
+    return StatedRecipe(*read_with_origins(source, *words))
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -241,7 +241,7 @@ def test_a_kill_before_the_first_checkpoint_is_no_such_case(tmp_path: Path) -> N
     trainer.save()
     trainer._step()
     trainer._step()
-    trainer._look_at_dev()
+    trainer._evaluate()
     assert (tmp_path / "killed" / "best.safetensors").is_file()
     train(ask(*settings), tmp_path / "killed", resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "killed")
@@ -280,7 +280,7 @@ def test_a_run_that_was_prepared_and_not_trained_is_prepared_anew(tmp_path: Path
     pairs, folder = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "run"
     for width in (32, 48):
         recipe = read_recipe(None, f'data.train="{pairs}"', *SMALL, "training.steps=2", f"model.width={width}")
-        run, begun = opened(Asked(recipe), folder, resume=False)
+        run, begun = opened(StatedRecipe(recipe), folder, resume=False)
         assert not begun
     assert getattr(run.recipe.model, "encoder").width == 48  # noqa: B009 - of a seq2seq
 

@@ -104,8 +104,8 @@ def test_a_resumed_run_ends_as_one_that_never_stopped(
             trainer._step()
             if trainer.progress.step % 20 == 0:
                 trainer._log()
-            if trainer.progress.step % trainer.look_every == 0:
-                trainer._look_at_dev()
+            if trainer.progress.step % trainer.evaluate_every == 0:
+                trainer._evaluate()
             if trainer.progress.step % trainer.save_every == 0:
                 trainer.save()
         torch.manual_seed(999)  # whatever happens to the process in between
@@ -136,8 +136,8 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(data: Path, tm
         trainer._step()
         if trainer.progress.step % 20 == 0:
             trainer._log()
-        if trainer.progress.step % trainer.look_every == 0:
-            trainer._look_at_dev()
+        if trainer.progress.step % trainer.evaluate_every == 0:
+            trainer._evaluate()
         if trainer.progress.step in (6, 9):
             trainer.save()
     newest = sorted((tmp_path / "run" / "last").iterdir())[-1]

@@ -18,7 +18,7 @@ from clearhead.attention.context import AttentionContext
 from clearhead.attention.heads import Heads
 from clearhead.attention.paths import MANY_DISENTANGLED_KEYS, MANY_TO_LEARN_FROM, works_in_blocks
 from clearhead.attention.score import DotScore
-from clearhead.recipe import Disentangled
+from clearhead.recipe import DisentangledSpec
 
 Term = Literal["c2c", "c2p", "p2c"]
 
@@ -99,14 +99,14 @@ class DisentangledAttention(Heads):
 
     @classmethod
     def from_spec(
-        cls, spec: Disentangled, *, width: int, memory_width: int, dropout: float, shared: RelativeTable
+        cls, spec: DisentangledSpec, *, width: int, memory_width: int, dropout: float, shared: RelativeTable
     ) -> "DisentangledAttention":
         """Build from a recipe, around the table of the stack."""
         settings = spec.model_dump(exclude={"kind", "span", "buckets", "normalised"})
         return cls(width=width, memory_width=memory_width, dropout=dropout, shared=shared, **settings)
 
     @staticmethod
-    def shared_part(spec: Disentangled, *, width: int) -> RelativeTable:
+    def shared_part(spec: DisentangledSpec, *, width: int) -> RelativeTable:
         """The table of relative positions, one for all layers of a stack."""
         return RelativeTable(width=width, span=spec.span, buckets=spec.buckets, normalised=spec.normalised)
 

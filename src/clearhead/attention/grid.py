@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from clearhead.attention.context import AttentionContext
 from clearhead.attention.multihead import MultiHeadAttention
-from clearhead.recipe import Axial, Grid, Window
+from clearhead.recipe import AxialSpec, GridSpec, WindowSpec
 
 Cells = tuple[int, int]
 """Rows and columns: of a grid, or of a tile."""
@@ -69,7 +69,9 @@ class GridAttention(nn.Module):
         self.inside, self.grid = inside, grid
 
     @classmethod
-    def from_spec(cls, spec: Grid, *, width: int, memory_width: int, dropout: float, grid: Cells) -> "GridAttention":
+    def from_spec(
+        cls, spec: GridSpec, *, width: int, memory_width: int, dropout: float, grid: Cells
+    ) -> "GridAttention":
         """Build from a recipe."""
         return cls(
             MultiHeadAttention.from_spec(spec, width=width, memory_width=memory_width, dropout=dropout), grid=grid
@@ -98,7 +100,9 @@ class AxialAttention(nn.Module):
         self.rows, self.columns, self.grid = rows, columns, grid
 
     @classmethod
-    def from_spec(cls, spec: Axial, *, width: int, memory_width: int, dropout: float, grid: Cells) -> "AxialAttention":
+    def from_spec(
+        cls, spec: AxialSpec, *, width: int, memory_width: int, dropout: float, grid: Cells
+    ) -> "AxialAttention":
         """Build from a recipe."""
         rows, columns = (
             MultiHeadAttention.from_spec(spec, width=width, memory_width=memory_width, dropout=dropout)
@@ -132,7 +136,7 @@ class WindowAttention(nn.Module):
 
     @classmethod
     def from_spec(
-        cls, spec: Window, *, width: int, memory_width: int, dropout: float, grid: Cells
+        cls, spec: WindowSpec, *, width: int, memory_width: int, dropout: float, grid: Cells
     ) -> "WindowAttention":
         """Build from a recipe."""
         inside = MultiHeadAttention.from_spec(spec, width=width, memory_width=memory_width, dropout=dropout)

@@ -14,7 +14,7 @@ from clearhead.attention.context import AttentionContext
 from clearhead.attention.multihead import MultiHeadAttention
 from clearhead.attention.paths import attend_heads
 from clearhead.errors import TooLong
-from clearhead.recipe import Linformer
+from clearhead.recipe import LinformerSpec
 
 Sharing = Literal["none", "headwise", "key-value", "layerwise"]
 
@@ -79,14 +79,14 @@ class LinformerAttention(MultiHeadAttention):
 
     @classmethod
     def from_spec(  # type: ignore[override]
-        cls, spec: Linformer, *, width: int, memory_width: int, dropout: float, shared: LengthMap | None = None
+        cls, spec: LinformerSpec, *, width: int, memory_width: int, dropout: float, shared: LengthMap | None = None
     ) -> "LinformerAttention":
         """Build from a recipe, with the map that all layers of the stack share, if they do."""
         settings = spec.model_dump(exclude={"kind"})
         return cls(width=width, memory_width=memory_width, dropout=dropout, shared=shared, **settings)
 
     @staticmethod
-    def shared_part(spec: Linformer, *, width: int) -> LengthMap | None:
+    def shared_part(spec: LinformerSpec, *, width: int) -> LengthMap | None:
         """What all layers of a stack share: with ``layerwise`` the one map of all heads, keys and values."""
         del width
         return LengthMap(length=spec.length, rank=spec.rank) if spec.sharing == "layerwise" else None

@@ -15,7 +15,7 @@ from clearhead.attention.context import AttentionContext
 from clearhead.attention.heads import Heads
 from clearhead.attention.paths import attend_heads
 from clearhead.attention.score import Scale, ScoreName, make_score
-from clearhead.recipe import MultiHead
+from clearhead.recipe import MultiHeadSpec
 
 
 class MultiHeadAttention(Heads):
@@ -39,9 +39,9 @@ class MultiHeadAttention(Heads):
         self.score = make_score(score, heads=self.heads, size=self.query_size)
 
     @classmethod
-    def from_spec(cls, spec: MultiHead, *, width: int, memory_width: int, dropout: float) -> "MultiHeadAttention":
+    def from_spec(cls, spec: MultiHeadSpec, *, width: int, memory_width: int, dropout: float) -> "MultiHeadAttention":
         """Build from a recipe."""
-        settings = spec.model_dump(include=MultiHead.model_fields.keys() - {"kind"})
+        settings = spec.model_dump(include=MultiHeadSpec.model_fields.keys() - {"kind"})
         return cls(width=width, memory_width=memory_width, dropout=dropout, **settings)
 
     def extra_repr(self) -> str:

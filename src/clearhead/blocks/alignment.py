@@ -16,8 +16,7 @@ from clearhead.attention import Weights, additive, dot, weigh
 from clearhead.attention.choice import Choice
 from clearhead.blocks.dropout import Dropout
 from clearhead.blocks.stack import Memory
-from clearhead.recipe import Bahdanau, Luong
-from clearhead.recipe import NoAlignment as NoAlignmentSpec
+from clearhead.recipe import BahdanauSpec, LuongSpec, NoAlignmentSpec
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ class BahdanauAlignment(Alignment):
 
     @classmethod
     def from_spec(
-        cls, spec: Bahdanau, *, width: int, state: int, memory_width: int, dropout: float
+        cls, spec: BahdanauSpec, *, width: int, state: int, memory_width: int, dropout: float
     ) -> "BahdanauAlignment":
         """Build from a recipe."""
         settings = spec.model_dump(exclude={"kind"})
@@ -231,7 +230,9 @@ class LuongAlignment(Alignment):
         self.map = nn.Linear(memory_width + state, width, bias=False)
 
     @classmethod
-    def from_spec(cls, spec: Luong, *, width: int, state: int, memory_width: int, dropout: float) -> "LuongAlignment":
+    def from_spec(
+        cls, spec: LuongSpec, *, width: int, state: int, memory_width: int, dropout: float
+    ) -> "LuongAlignment":
         """Build from a recipe."""
         settings = spec.model_dump(exclude={"kind"})
         return cls(width=width, state=state, memory_width=memory_width, dropout=dropout, **settings)

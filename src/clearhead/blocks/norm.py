@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from clearhead.recipe import LayerNorm as LayerNormSpec
-from clearhead.recipe import RmsNorm as RmsNormSpec
+from clearhead.recipe import LayerNormSpec, RmsNormSpec
 
 
 class LayerNorm(nn.Module):

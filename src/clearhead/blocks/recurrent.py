@@ -19,10 +19,15 @@ from clearhead.blocks.recurrence import PARTS, Recurrence, State
 from clearhead.blocks.stack import Decoder, Memory
 from clearhead.positions import NoPosition
 from clearhead.positions.numbering import is_left_aligned
-from clearhead.recipe import AttentionSpec, StackSpec, dropout_rate, module_of
-from clearhead.recipe import Embedding as EmbeddingSpec
-from clearhead.recipe import RecurrentDecoder as DecoderSpec
-from clearhead.recipe import RecurrentEncoder as EncoderSpec
+from clearhead.recipe import (
+    AttentionSpec,
+    EmbeddingSpec,
+    RecurrentDecoderSpec,
+    RecurrentEncoderSpec,
+    StackSpec,
+    dropout_rate,
+    module_of,
+)
 
 
 class BothWays(nn.Module):
@@ -55,7 +60,9 @@ class RecurrentEncoder(nn.Module):
         self.drop = Dropout(dropout)
 
     @classmethod
-    def from_spec(cls, spec: EncoderSpec, *, tokens: nn.Embedding, embedding: EmbeddingSpec) -> "RecurrentEncoder":
+    def from_spec(
+        cls, spec: RecurrentEncoderSpec, *, tokens: nn.Embedding, embedding: EmbeddingSpec
+    ) -> "RecurrentEncoder":
         """Build from a recipe."""
 
         def layer(inputs: int) -> BothWays:
@@ -142,7 +149,7 @@ class RecurrentDecoder(Decoder):
     @classmethod
     def from_spec(
         cls,
-        spec: DecoderSpec,
+        spec: RecurrentDecoderSpec,
         *,
         tokens: nn.Embedding,
         embedding: EmbeddingSpec,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from clearhead.blocks import Patches
 from clearhead.errors import DataError, TooLong
 from clearhead.models import Model, count_parameters, use_cores
-from clearhead.recipe import Seq2Seq
+from clearhead.recipe import Seq2SeqSpec
 
 
 def print_blocks(model: Model, name: str, line: str) -> None:
@@ -69,7 +69,7 @@ def _shapes(model: Model, inputs: Tensor) -> dict[int, tuple[int, ...]]:
             module.register_forward_hook(note)
     with torch.inference_mode():
         try:
-            _ = model(inputs, inputs) if isinstance(model.spec, Seq2Seq) else model(inputs)
+            _ = model(inputs, inputs) if isinstance(model.spec, Seq2SeqSpec) else model(inputs)
         except TooLong as error:
             raise TooLong(f"--line: {error}") from None
     return shapes

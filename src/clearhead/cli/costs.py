@@ -258,9 +258,9 @@ def _crossover_sheet(found: Crossover, title: str, convention: str, fixed: dict[
     marks = dict(zip(found.names, "AB", strict=True))
     sheet.rows.append(["1", marks[found.cheaper_at_first], *(f"{value:,}" for value in found.at(1)), ""])
     for place in found.crossings:
-        equal: Formulaic | str = found.told(place)
+        equal: Formulaic | str = found.equal_at(place)
         if place.formula is not None:
-            equal = Formulaic(found.told(place), place.formula)
+            equal = Formulaic(found.equal_at(place), place.formula)
         sheet.rows.append(
             [f"{place.at:,}", marks[place.cheaper], *(f"{value:,}" for value in found.at(place.at)), equal]
         )

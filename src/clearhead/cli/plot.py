@@ -67,7 +67,7 @@ def _figure(found: Crossover, title: str, convention: str) -> Lines:
         for index, name in enumerate(found.names)
     )
     cheaper = [f"from {found.letter} = {crossing.at:,} {crossing.cheaper} is cheaper" for crossing in found.crossings]
-    marks = tuple((float(one.at), float(found.at(one.at)[0]), found.told(one)) for one in found.crossings)
+    marks = tuple((float(one.at), float(found.at(one.at)[0]), found.equal_at(one)) for one in found.crossings)
     return Lines(
         title=title,
         alt=f"{found.cheaper_at_first} is cheaper at first; {'; '.join(cheaper) or 'they do not cross'}",
@@ -94,7 +94,7 @@ def _draw_with_matplotlib(found: Crossover, *, title: str, convention: str, path
         height = found.at(crossing.at)[0]
         axes.plot([crossing.at], [height], "o", color="black", markersize=6)
         axes.annotate(
-            found.told(crossing),
+            found.equal_at(crossing),
             (crossing.at, height),
             xytext=(10, -16),
             textcoords="offset points",

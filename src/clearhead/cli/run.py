@@ -67,15 +67,15 @@ def run(
     elif n_best > 1:
         settings.insert(0, f"decoding.beam_size={max(4, n_best)}")
 
-    from clearhead.cli.running import Output, run_model
-    from clearhead.predictor import Layout
+    from clearhead.cli.running import AnswerFile, run_model
+    from clearhead.predictor import AnswerFormat
 
     run_model(
         model,
         files,
         settings,
-        Layout(n_best, scores, as_json),
+        AnswerFormat(n_best, scores, as_json),
         read_as=read_as,
-        output=Output(output, resume, force),
+        output=AnswerFile(output, resume, force),
         threads=threads,
     )

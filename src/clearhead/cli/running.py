@@ -19,8 +19,8 @@ from clearhead.files import sha256_of
 from clearhead.machine import cores
 from clearhead.models import use_cores
 from clearhead.predictor import (
+    AnswerFormat,
     Journal,
-    Layout,
     ReadAs,
     answer_lines,
     count_lines,
@@ -28,14 +28,14 @@ from clearhead.predictor import (
     lines_to_answer,
     require_files,
 )
-from clearhead.recipe import Decoding, weights_of
+from clearhead.recipe import DecodingSpec, weights_of
 
 WINDOW = 4096
 """Examples that are scored at a time."""
 
 
 @dataclass(frozen=True)
-class Output:
+class AnswerFile:
     """Where answers go: to a file that appears when it is whole, or else to standard output."""
 
     file: Path | None = None
@@ -47,10 +47,10 @@ def run_model(
     model: str,
     files: Sequence[Path],
     settings: Sequence[str],
-    layout: Layout,
+    layout: AnswerFormat,
     *,
     read_as: ReadAs,
-    output: Output,
+    output: AnswerFile,
     threads: int | None,
 ) -> None:
     """Answer every line of the files, or of standard input."""
@@ -84,7 +84,9 @@ def run_model(
         raise
 
 
-def _identity(model: str, files: Sequence[Path], spec: Decoding, layout: Layout, read_as: ReadAs) -> Mapping[str, Any]:
+def _identity(
+    model: str, files: Sequence[Path], spec: DecodingSpec, layout: AnswerFormat, read_as: ReadAs
+) -> Mapping[str, Any]:
     """What a file of answers depends on."""
     decoding = {f"decoding.{name}": value for name, value in spec.model_dump(mode="json").items()}
     del decoding["decoding.batch_tokens"]  # a resumed command may need less memory

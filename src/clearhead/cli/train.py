@@ -118,6 +118,6 @@ def _train(source: str | None, settings: list[str], typed: set[str], output: Pat
     say_what_is_taken(source)
 
     from clearhead.cli.training import train as run
-    from clearhead.training import Asked
+    from clearhead.training import StatedRecipe
 
-    run(Asked(recipe, stated), output, resume=resume)
+    run(StatedRecipe(recipe, stated), output, resume=resume)

@@ -17,17 +17,17 @@ from clearhead.models import Model, SavedModel, build, count_parameters, save_mo
 from clearhead.predictor import Predictor, load, predictor_of
 from clearhead.recipe import Recipe, notes_of
 from clearhead.training import (
-    ALONE,
-    Asked,
+    SINGLE,
     Codecs,
     Prepared,
+    ProcessGroup,
     Report,
-    Silence,
-    Team,
+    SilentReport,
+    StatedRecipe,
     Trainer,
     opened,
+    process_group,
     reopen,
-    team_from_environment,
     telling,
     threads_for_each,
 )
@@ -36,27 +36,27 @@ BYTES_OF_A_PARAMETER, BYTES_OF_A_TOKEN = 20, 1 << 16
 """What training takes, roughly: weights, gradients, Adam's two and the average; and what a wide token leaves behind."""
 
 
-def train(asked: Recipe | Asked, folder: Path, *, resume: bool) -> None:
+def train(asked: Recipe | StatedRecipe, folder: Path, *, resume: bool) -> None:
     """Train to the end of the budget; with ``resume`` go on where the run in this folder stands."""
     if isinstance(asked, Recipe):
-        asked = Asked(asked)
+        asked = StatedRecipe(asked)
     torch.set_num_threads(threads_for_each(asked.recipe.training.threads))
-    with team_from_environment() as team, held(folder) if team.leads else nullcontext():
+    with process_group() as group, held(folder) if group.leads else nullcontext():
         try:
-            run, begun = _prepared(asked, folder, team, resume=resume)
+            run, begun = _prepared(asked, folder, group, resume=resume)
             torch.set_num_threads(threads_for_each(run.recipe.training.threads))  # those that the run began with
-            trainer = _trained(run, team, resume=begun)
+            trainer = _trained(run, group, resume=begun)
         except ClearheadError as error:
-            if team.leads:
+            if group.leads:
                 raise
             sys.exit(error.exit_code)  # the leader says why
-        if team.leads:
+        if group.leads:
             _conclude(run, trainer)
 
 
-def _trained(run: Prepared, team: Team, *, resume: bool) -> Trainer:
+def _trained(run: Prepared, group: ProcessGroup, *, resume: bool) -> Trainer:
     """Train from the start, or from the last checkpoint."""
-    trainer = _trainer(run, team)
+    trainer = _trainer(run, group)
     report = trainer.report
     for note in run.notes:
         report.say(note)
@@ -88,13 +88,13 @@ def _conclude(run: Prepared, trainer: Trainer) -> None:
     report.say(f"next: clearhead run {folder} FILE, clearhead eval {folder} FILE, clearhead show {best}")
 
 
-def _prepared(asked: Asked, folder: Path, team: Team, *, resume: bool) -> tuple[Prepared, bool]:
+def _prepared(asked: StatedRecipe, folder: Path, group: ProcessGroup, *, resume: bool) -> tuple[Prepared, bool]:
     """The run in this folder, and whether it was there: if not, the leader prepares it, and the others wait."""
-    if not team.leads:
-        begun = team.told(False)
+    if not group.leads:
+        begun = group.from_leader(False)
         return reopen(folder), bool(begun)
-    run, begun = opened(asked, folder, team, resume=resume)
-    team.told(begun)
+    run, begun = opened(asked, folder, group, resume=resume)
+    group.from_leader(begun)
     return run, begun
 
 
@@ -108,14 +108,14 @@ def _print_examples(predictor: Predictor, run: Prepared, count: int = 6) -> None
         print(f"  {questions[index]} → {text}{should}")
 
 
-def _trainer(run: Prepared, team: Team = ALONE) -> Trainer:
+def _trainer(run: Prepared, group: ProcessGroup = SINGLE) -> Trainer:
     spec = run.recipe.training
     assert spec.steps is not None  # prepare() has fixed it
     torch.manual_seed(spec.seed)
     model = build(run.recipe)
     _require_memory(run.recipe, run.examples, count_parameters(model))
-    if not team.leads:
-        torch.manual_seed(spec.seed + team.rank)  # one model, but each drops out what it likes
+    if not group.leads:
+        torch.manual_seed(spec.seed + group.rank)  # one model, but each drops out what it likes
 
     def save_best(best: Model) -> None:
         path = run.folder / "best.safetensors"
@@ -125,8 +125,8 @@ def _trainer(run: Prepared, team: Team = ALONE) -> Trainer:
     def look(average: Model) -> dict[str, float]:
         return dev_scores(predictor_of(average, run.recipe, run.codecs), run.corpus.dev, metric=metric)
 
-    report: Report = Silence(run.folder)
-    if team.leads:
+    report: Report = SilentReport(run.folder)
+    if group.leads:
         report = Report(run.folder, steps=spec.steps, tensorboard=spec.tensorboard)
     predictor = predictor_of(model, run.recipe, run.codecs)
     metric = judge_of(predictor).usual_metric(predictor) if spec.metric == "auto" else spec.metric
@@ -141,7 +141,7 @@ def _trainer(run: Prepared, team: Team = ALONE) -> Trainer:
         metric=metric,
         save_best=save_best,
         report=report,
-        team=team,
+        group=group,
         stages=run.manifest.stages,
         identity=run.identity,
     )

@@ -4,7 +4,7 @@
 """
 
 from clearhead.costing.comparison import Compared, side_by_side
-from clearhead.costing.forms.attention import Look, keep
+from clearhead.costing.forms.attention import AttentionSetting, keep
 from clearhead.costing.forms.bill import Cost, ModelCost, cost
 from clearhead.costing.forms.formula import Formula
 from clearhead.costing.forms.lecture import (
@@ -28,12 +28,12 @@ from clearhead.costing.forms.sketch import Ledger, Sketch
 from clearhead.costing.memory import require_training_memory, training_bytes
 
 __all__ = [
+    "AttentionSetting",
     "B",
     "Compared",
     "Cost",
     "Formula",
     "Ledger",
-    "Look",
     "ModelCost",
     "Sketch",
     "attention_space",

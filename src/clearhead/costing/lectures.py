@@ -24,7 +24,7 @@ from clearhead.costing.forms.views import asymptotic, printed
 from clearhead.costing.tracing.graph import Traced, trace
 from clearhead.costing.tracing.layers import (
     Convolution,
-    Recurrent,
+    RecurrentLayer,
     Restricted,
     attention_layer,
     measure,
@@ -111,7 +111,7 @@ def table_1() -> LectureTable:
     sizes = {d: WIDTH, k: KERNEL, r: NEIGHBOURS, n: LENGTH}
     rows = [
         ("O(n²·d)", self_attention_layer(n, d), lambda depth: attention_layer(WIDTH)),  # noqa: ARG005
-        ("O(n·d²)", recurrent_layer(n, d), lambda depth: Recurrent(WIDTH)),  # noqa: ARG005
+        ("O(n·d²)", recurrent_layer(n, d), lambda depth: RecurrentLayer(WIDTH)),  # noqa: ARG005
         ("O(k·n·d²)", convolution_layer(n, d, k), lambda depth: Convolution(WIDTH, KERNEL, KERNEL**depth)),
         ("O(r·n·d)", restricted_layer(n, d, r), lambda depth: Restricted(WIDTH, NEIGHBOURS)),  # noqa: ARG005
     ]

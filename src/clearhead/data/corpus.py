@@ -11,7 +11,7 @@ from clearhead.data.formats import Format, Skipped, Where, shown
 from clearhead.data.inputs import open_input
 from clearhead.data.tasks import task_examples
 from clearhead.errors import DataError
-from clearhead.recipe import TASKS, Data
+from clearhead.recipe import TASKS, DataSpec
 
 LARGEST_SHARE, MOST_EXAMPLES = 0.05, 2000
 """What is set aside for dev, and for test, if the recipe does not say."""
@@ -24,7 +24,7 @@ E = TypeVar("E", bound=Example)
 class Corpus(Generic[E]):
     """The three parts, and what was left out on the way."""
 
-    spec: Data
+    spec: DataSpec
     format: Format[E]
     dev: list[E]
     test: list[E]
@@ -60,7 +60,7 @@ class Corpus(Generic[E]):
         return digest.hexdigest()
 
 
-def read_corpus(spec: Data, format: Format[E]) -> Corpus[E]:
+def read_corpus(spec: DataSpec, format: Format[E]) -> Corpus[E]:
     """Read what ``[data]`` names: dev and test into memory, training examples only to check and count them."""
     if spec.task == "none" and spec.train is None:
         raise DataError(f"nothing to train on: name a file of {format.name}, a task, or data.train in the recipe")
@@ -128,7 +128,7 @@ class _FewValues:
         return ",".join(reversed(layout.fields if named else [str(place + 1) for place in layout.places]))
 
 
-def _all_examples(spec: Data, format: Format[E], skipped: Skipped) -> Iterator[E]:
+def _all_examples(spec: DataSpec, format: Format[E], skipped: Skipped) -> Iterator[E]:
     if spec.task != "none":
         examples: Any = task_examples(spec)
         yield from examples
@@ -136,7 +136,7 @@ def _all_examples(spec: Data, format: Format[E], skipped: Skipped) -> Iterator[E
         yield from format.good(spec.train, skipped)
 
 
-def _shares(spec: Data, total: int) -> tuple[float, float]:
+def _shares(spec: DataSpec, total: int) -> tuple[float, float]:
     """Which part of the training file goes to dev and to test."""
     usual = min(LARGEST_SHARE, MOST_EXAMPLES / total) if total else 0.0
     usual_dev, usual_test = (spec.task != "none" and TASKS[spec.task].shares) or (usual, usual)

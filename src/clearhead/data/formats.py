@@ -15,7 +15,7 @@ from clearhead.data.layout import BETWEEN, Layout, csv_records, layout_of, objec
 from clearhead.data.lines import first_line, read_lines
 from clearhead.data.pictures import pixels_of
 from clearhead.errors import ClearheadError, DataError
-from clearhead.recipe import Encoder, ModelSpec, Patches
+from clearhead.recipe import EncoderModelSpec, ModelSpec, PatchesSpec
 
 Where = str | Sequence[str]
 """One file, or two parallel files."""
@@ -217,7 +217,7 @@ def _chosen(layout: Layout, cells: Sequence[str]) -> Sequence[str] | str:
     return [cells[place] for place in layout.places]
 
 
-def _misfit(picture: Picture, patches: Patches) -> str | None:
+def _misfit(picture: Picture, patches: PatchesSpec) -> str | None:
     try:
         pixels_of(picture.pixels, patches)
     except DataError as error:
@@ -259,7 +259,7 @@ _FORMATS: dict[str, Format[Any]] = {
 
 def format_of(spec: ModelSpec) -> Format[Any]:
     """The format of the examples that a model learns from, and is scored on."""
-    if isinstance(spec, Encoder) and spec.patches is not None and spec.learns == "pictures":
+    if isinstance(spec, EncoderModelSpec) and spec.patches is not None and spec.learns == "pictures":
         return replace(PICTURES, problem=partial(_misfit, patches=spec.patches))
     if spec.learns not in _FORMATS:
         raise ClearheadError(f"a model of family {spec.family} learns from {spec.learns}, which no file can hold yet")

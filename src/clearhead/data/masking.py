@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clearhead.data.tokens import PAD
-from clearhead.recipe import Masking
+from clearhead.recipe import MaskingSpec
 
 Row = NDArray[np.int64]
 
@@ -16,7 +16,7 @@ Row = NDArray[np.int64]
 class Masker:
     """Hides tokens of a line <s> … </s>."""
 
-    spec: Masking
+    spec: MaskingSpec
     mask: int
     """The id of <mask>, the last of the specials."""
     vocabulary: int

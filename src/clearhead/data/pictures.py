@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from clearhead.data.examples import Picture
 from clearhead.errors import DataError
-from clearhead.recipe import Patches
+from clearhead.recipe import PatchesSpec
 
 
-def pixels_of(text: str, patches: Patches) -> NDArray[np.float32]:
+def pixels_of(text: str, patches: PatchesSpec) -> NDArray[np.float32]:
     """(height, width, channels) from numbers between spaces, row by row; channels of a pixel stand side by side."""
     shape = (patches.height, patches.width, patches.channels)
     try:
@@ -62,7 +62,7 @@ class EncodedPictures:
 
 
 def write_pictures(
-    examples: Iterable[Picture], folder: Path, name: str, *, patches: Patches, labels: Mapping[str, int]
+    examples: Iterable[Picture], folder: Path, name: str, *, patches: PatchesSpec, labels: Mapping[str, int]
 ) -> None:
     """Write images into ``folder``, one after the other."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def write_pictures(
     (folder / f"{name}.json").write_text(json.dumps({"labels": numbers}), encoding="utf-8")
 
 
-def read_pictures(folder: Path, name: str, *, patches: Patches) -> EncodedPictures:
+def read_pictures(folder: Path, name: str, *, patches: PatchesSpec) -> EncodedPictures:
     """Map what ``write_pictures`` wrote."""
     labels = np.array(json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))["labels"], dtype=np.int64)
     shape = (len(labels), patches.height, patches.width, patches.channels)

@@ -8,12 +8,12 @@ from pathlib import Path
 from clearhead.data.examples import Example, Pair, Picture
 from clearhead.data.lines import read_lines
 from clearhead.errors import MissingExtra
-from clearhead.recipe import Data
+from clearhead.recipe import DataSpec
 
 _ALTERNATIVE = re.compile(r"\(\d+\)$")
 
 
-def task_examples(spec: Data) -> Sequence[Example]:
+def task_examples(spec: DataSpec) -> Sequence[Example]:
     """The examples of a built-in task; the recipe has made sure that the model learns from such."""
     return _digits() if spec.task == "digits" else _pronunciations(stress=spec.stress)
 

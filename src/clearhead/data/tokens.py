@@ -13,8 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from clearhead.data.library import library
 from clearhead.errors import DataError
-from clearhead.recipe import Data
-from clearhead.recipe import Tokenizer as TokenizerSpec
+from clearhead.recipe import DataSpec, TokenizerSpec
 
 SPECIALS = ["<pad>", "<s>", "</s>", "<unk>"]
 MASK = "<mask>"
@@ -228,7 +227,7 @@ def suitable_sharing(source: Sequence[str], target: Sequence[str]) -> bool:
     return len(left & right) >= 0.5 * min(len(left), len(right))
 
 
-def learn_codecs(source: Sequence[str], target: Sequence[str], spec: Data) -> tuple[Codec, Codec]:
+def learn_codecs(source: Sequence[str], target: Sequence[str], spec: DataSpec) -> tuple[Codec, Codec]:
     """The tokenizers of both sides as ``[data]`` describes them, one for both if they share it.
 
     ``data.case`` is about the source; if one vocabulary serves both sides, each has a tokenizer of its own over it.

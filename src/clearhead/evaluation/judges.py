@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from clearhead.data import Labelled, Pair, Text
 from clearhead.evaluation.metrics import NAMES, macro_f1, score, with_interval
 from clearhead.evaluation.scores import Scores
-from clearhead.predictor import Filler, Forced, Labeller, Predictor
+from clearhead.predictor import Filler, ForcedLine, Labeller, Predictor
 from clearhead.recipe import METRICS
 
 
@@ -82,7 +82,7 @@ class TokenJudge(Judge):
         lines = predictor.hidden(examples) if isinstance(predictor, Filler) else predictor.forced(examples)
         tokens = sum(len(line.log_probabilities) for line in lines)
 
-        def over(value: Callable[[Sequence[Forced]], float]) -> Callable[[NDArray[np.int64]], float]:
+        def over(value: Callable[[Sequence[ForcedLine]], float]) -> Callable[[NDArray[np.int64]], float]:
             return lambda rows: value([lines[row] for row in rows])
 
         return Scores(
@@ -175,12 +175,12 @@ def group(pairs: Sequence[Pair]) -> tuple[list[str], list[list[str]]]:
     return list(known), list(known.values())
 
 
-def token_accuracy(lines: Sequence[Forced]) -> float:
+def token_accuracy(lines: Sequence[ForcedLine]) -> float:
     """Share of tokens that are the most probable ones, given the true tokens before them, in percent."""
     return 100 * sum(line.right for line in lines) / sum(len(line.log_probabilities) for line in lines)
 
 
-def perplexity(lines: Sequence[Forced]) -> float:
+def perplexity(lines: Sequence[ForcedLine]) -> float:
     """e to the mean −log p of a token."""
     total = -sum(line.log_probability for line in lines)
     return math.exp(min(total / sum(len(line.log_probabilities) for line in lines), 700))

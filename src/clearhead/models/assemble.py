@@ -9,15 +9,20 @@ from torch import nn
 
 from clearhead.blocks import AddNorm, Embedding, HeadTransform, Layer, Output, Patches, Stack
 from clearhead.positions import AbsolutePosition, NoPosition
-from clearhead.recipe import AttentionSpec, NormSpec, dropout_rate, module_of
-from clearhead.recipe import Embedding as EmbeddingSpec
-from clearhead.recipe import Encoder as EncoderModelSpec
-from clearhead.recipe import Patches as PatchesSpec
-from clearhead.recipe import Stack as StackSpec
+from clearhead.recipe import (
+    AttentionSpec,
+    EmbeddingSpec,
+    EncoderModelSpec,
+    NormSpec,
+    PatchesSpec,
+    TransformerSpec,
+    dropout_rate,
+    module_of,
+)
 
 
 def make_stack(
-    spec: StackSpec,
+    spec: TransformerSpec,
     *,
     tokens: nn.Embedding | Patches,
     embedding: EmbeddingSpec,
@@ -56,7 +61,7 @@ class TransformerEncoder:
     """What the registry builds a Transformer's encoder with."""
 
     @classmethod
-    def from_spec(cls, spec: StackSpec, *, tokens: nn.Embedding | Patches, embedding: EmbeddingSpec) -> Stack:
+    def from_spec(cls, spec: TransformerSpec, *, tokens: nn.Embedding | Patches, embedding: EmbeddingSpec) -> Stack:
         """Build from a recipe."""
         return make_stack(spec, tokens=tokens, embedding=embedding, causal=False)
 
@@ -67,7 +72,7 @@ class TransformerDecoder:
     @classmethod
     def from_spec(
         cls,
-        spec: StackSpec,
+        spec: TransformerSpec,
         *,
         tokens: nn.Embedding,
         embedding: EmbeddingSpec,
@@ -93,13 +98,13 @@ def make_output(spec: EmbeddingSpec, tokens: nn.Embedding) -> Output:
 
 def make_transform(spec: EncoderModelSpec) -> HeadTransform | None:
     """What vectors pass before the logits of hidden tokens; its norm is that of the encoder."""
-    if spec.head_transform == "none" or not isinstance(spec.encoder, StackSpec):
+    if spec.head_transform == "none" or not isinstance(spec.encoder, TransformerSpec):
         return None
     norm = _norm(spec.encoder.norm, spec.encoder.width)
     return HeadTransform(width=spec.encoder.width, activation=spec.head_transform, norm=norm)
 
 
-def _scheme(spec: StackSpec, causal: bool, patches: Patches | None) -> Any:
+def _scheme(spec: TransformerSpec, causal: bool, patches: Patches | None) -> Any:
     head_size, value_size = spec.attention.sizes(spec.width)
     return module_of(spec.position).from_spec(
         spec.position,
@@ -111,7 +116,7 @@ def _scheme(spec: StackSpec, causal: bool, patches: Patches | None) -> Any:
     )
 
 
-def _where(spec: StackSpec, patches: Patches | None) -> dict[str, Any]:
+def _where(spec: TransformerSpec, patches: Patches | None) -> dict[str, Any]:
     """What positions in two dimensions are told besides."""
     if patches is None or not spec.position.planar:
         return {}
@@ -119,7 +124,7 @@ def _where(spec: StackSpec, patches: Patches | None) -> dict[str, Any]:
 
 
 def _layers(
-    spec: StackSpec,
+    spec: TransformerSpec,
     schemes: list[Any],
     *,
     cross: AttentionSpec | None,
@@ -148,7 +153,7 @@ def _layers(
 
 
 def _attention_maker(
-    stack: StackSpec, spec: AttentionSpec, memory_width: int, patches: Patches | None = None
+    stack: TransformerSpec, spec: AttentionSpec, memory_width: int, patches: Patches | None = None
 ) -> Callable[[], Any]:
     """Makes one attention a layer; what all layers share, if the kind has a ``shared_part``, is made once."""
     module = module_of(spec)

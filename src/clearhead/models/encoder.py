@@ -10,9 +10,7 @@ from torch import Tensor, nn
 from clearhead.blocks import Dropout, Output
 from clearhead.models.assemble import make_patches, make_transform
 from clearhead.models.base import Model
-from clearhead.recipe import Classifier as ClassifierSpec
-from clearhead.recipe import Encoder as EncoderSpec
-from clearhead.recipe import module_of
+from clearhead.recipe import ClassifierSpec, EncoderModelSpec, module_of
 
 Pixels = Float[Tensor, "b height width channels"]
 
@@ -20,9 +18,9 @@ Pixels = Float[Tensor, "b height width channels"]
 class EncoderModel(Model):
     """Reads a sequence, or an image; with a pooler it also sums it up: tanh(W x₀ + b) of the first token (BERT)."""
 
-    spec: EncoderSpec
+    spec: EncoderModelSpec
 
-    def __init__(self, spec: EncoderSpec, *, encoder: nn.Module) -> None:
+    def __init__(self, spec: EncoderModelSpec, *, encoder: nn.Module) -> None:
         super().__init__()
         self.spec, self.encoder = spec, encoder
         width = spec.encoder.out_width
@@ -35,7 +33,7 @@ class EncoderModel(Model):
             self.output = Output(tokens.weight, bias=True, transform=make_transform(spec))
 
     @classmethod
-    def from_spec(cls, spec: EncoderSpec) -> "EncoderModel":
+    def from_spec(cls, spec: EncoderModelSpec) -> "EncoderModel":
         """Build from a recipe."""
         width, patches = spec.encoder.width, spec.patches
         tokens = nn.Embedding(spec.vocabulary.source, width) if patches is None else make_patches(patches, width)

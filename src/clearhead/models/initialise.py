@@ -7,10 +7,10 @@ from torch import nn
 from clearhead.attention import AxialAttention, RelativeTable
 from clearhead.blocks import Layer, Output, Recurrence
 from clearhead.positions import AbsolutePosition, RelativePosition
-from clearhead.recipe import Init
+from clearhead.recipe import InitSpec
 
 
-def initialise(model: nn.Module, init: Init) -> None:
+def initialise(model: nn.Module, init: InitSpec) -> None:
     """Draw the weights of linear maps, recurrent nets and embeddings; norms and scores start as they were built.
 
     With ``residual = depth`` the maps that write into the residual stream are divided by √(number of sublayers), so

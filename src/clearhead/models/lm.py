@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from clearhead.blocks import Decoder, Output
 from clearhead.models.assemble import make_output
 from clearhead.models.base import State, Writer
-from clearhead.recipe import LanguageModel as LanguageModelSpec
-from clearhead.recipe import module_of
+from clearhead.recipe import LanguageModelSpec, module_of
 
 
 class LanguageModel(Writer):

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from clearhead.blocks import Decoder, Memory, Output
 from clearhead.models.assemble import make_output
 from clearhead.models.base import State, Writer
-from clearhead.recipe import Seq2Seq as Seq2SeqSpec
-from clearhead.recipe import module_of
+from clearhead.recipe import Seq2SeqSpec, module_of
 
 
 class Seq2Seq(Writer):

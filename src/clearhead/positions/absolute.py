@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import TooLong
 from clearhead.positions.base import AbsolutePosition
-from clearhead.recipe import Learned, Sinusoidal
-from clearhead.recipe import NoPosition as NoPositionSpec
+from clearhead.recipe import LearnedSpec, NoPositionSpec, SinusoidalSpec
 
 Layout = Literal["interleaved", "halves", "tensor2tensor"]
 
@@ -63,7 +62,7 @@ class SinusoidalPosition(AbsolutePosition):
         self.register_buffer("table", self._rows(256), persistent=False)
 
     @classmethod
-    def from_spec(cls, spec: Sinusoidal, *, width: int) -> "SinusoidalPosition":
+    def from_spec(cls, spec: SinusoidalSpec, *, width: int) -> "SinusoidalPosition":
         """Build from a recipe."""
         return cls(width=width, layout=spec.layout, base=spec.base)
 
@@ -91,7 +90,7 @@ class LearnedPosition(AbsolutePosition):
         self.table = nn.Embedding(size + offset, width)
 
     @classmethod
-    def from_spec(cls, spec: Learned, *, width: int) -> "LearnedPosition":
+    def from_spec(cls, spec: LearnedSpec, *, width: int) -> "LearnedPosition":
         """Build from a recipe."""
         return cls(size=spec.size, width=width, offset=spec.offset)
 

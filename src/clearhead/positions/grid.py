@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from clearhead.positions.absolute import Layout, SinusoidalPosition
 from clearhead.positions.base import AbsolutePosition, RelativePosition, by_distance
-from clearhead.recipe import Relative2d, Sinusoidal2d
+from clearhead.recipe import Relative2dSpec, Sinusoidal2dSpec
 
 
 class GridSinusoids(AbsolutePosition):
@@ -35,7 +35,9 @@ class GridSinusoids(AbsolutePosition):
         self.axis = SinusoidalPosition(width=width // 2, layout=layout, base=base)
 
     @classmethod
-    def from_spec(cls, spec: Sinusoidal2d, *, width: int, grid: tuple[int, int], class_token: bool) -> "GridSinusoids":
+    def from_spec(
+        cls, spec: Sinusoidal2dSpec, *, width: int, grid: tuple[int, int], class_token: bool
+    ) -> "GridSinusoids":
         """Build from a recipe."""
         return cls(width=width, grid=grid, class_token=class_token, layout=spec.layout, base=spec.base)
 
@@ -102,7 +104,7 @@ class GridBias(RelativePosition):
     @classmethod
     def from_spec(
         cls,
-        spec: Relative2d,
+        spec: Relative2dSpec,
         *,
         heads: int,
         head_size: int,

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from clearhead.positions.base import DistanceBias, RelativePosition
-from clearhead.recipe import Alibi, Rotary, T5Buckets
+from clearhead.recipe import AlibiSpec, RotarySpec, T5BucketsSpec
 
 
 def t5_bucket(
@@ -47,7 +47,9 @@ class BucketBias(DistanceBias):
         self.table = nn.Embedding(buckets, heads)
 
     @classmethod
-    def from_spec(cls, spec: T5Buckets, *, heads: int, head_size: int, value_size: int, causal: bool) -> "BucketBias":
+    def from_spec(
+        cls, spec: T5BucketsSpec, *, heads: int, head_size: int, value_size: int, causal: bool
+    ) -> "BucketBias":
         """Build from a recipe; a causal stack spends all its buckets on the past."""
         del head_size, value_size
         return cls(heads=heads, buckets=spec.buckets, max_distance=spec.max_distance, both_ways=not causal)
@@ -83,7 +85,7 @@ class AlibiBias(DistanceBias):
         self.register_buffer("slopes", torch.tensor(alibi_slopes(heads)), persistent=False)
 
     @classmethod
-    def from_spec(cls, spec: Alibi, *, heads: int, head_size: int, value_size: int, causal: bool) -> "AlibiBias":
+    def from_spec(cls, spec: AlibiSpec, *, heads: int, head_size: int, value_size: int, causal: bool) -> "AlibiBias":
         """Build from a recipe; where both sides are seen, both count for less."""
         del spec, head_size, value_size, causal
         return cls(heads=heads)
@@ -112,7 +114,9 @@ class RotaryPosition(RelativePosition):
         return (self.base**-exponents).float()
 
     @classmethod
-    def from_spec(cls, spec: Rotary, *, heads: int, head_size: int, value_size: int, causal: bool) -> "RotaryPosition":
+    def from_spec(
+        cls, spec: RotarySpec, *, heads: int, head_size: int, value_size: int, causal: bool
+    ) -> "RotaryPosition":
         """Build from a recipe."""
         del heads, value_size, causal
         return cls(head_size=head_size, layout=spec.layout, base=spec.base)

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from clearhead.positions.base import RelativePosition, Tables
-from clearhead.recipe import Shaw
+from clearhead.recipe import ShawSpec
 
 Relative = Literal["keys", "values", "both"]
 
@@ -35,7 +35,7 @@ class ShawPosition(RelativePosition):
         self.weighs_positions = self.values is not None
 
     @classmethod
-    def from_spec(cls, spec: Shaw, *, heads: int, head_size: int, value_size: int, causal: bool) -> "ShawPosition":
+    def from_spec(cls, spec: ShawSpec, *, heads: int, head_size: int, value_size: int, causal: bool) -> "ShawPosition":
         """Build from a recipe."""
         del heads, causal
         return cls(head_size=head_size, value_size=value_size, farthest=spec.farthest, relative=spec.relative)

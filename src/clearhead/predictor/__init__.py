@@ -1,33 +1,33 @@
 """What ``clearhead.load()`` returns: a model with its tokenizers and its way of answering."""
 
-from clearhead.predictor.answering import Answered, Layout, answer_lines
+from clearhead.predictor.answering import Answered, AnswerFormat, answer_lines
 from clearhead.predictor.base import Answer, Predictor
-from clearhead.predictor.crew import Crew
 from clearhead.predictor.engine import Engine
 from clearhead.predictor.filler import Filler
-from clearhead.predictor.forced import Forced, forced
+from clearhead.predictor.forced import ForcedLine, forced
 from clearhead.predictor.journal import Journal, input_identity
 from clearhead.predictor.labeller import Labeller
 from clearhead.predictor.lines import Line, ReadAs, count_lines, lines_to_answer, require_files
 from clearhead.predictor.loading import load, predictor_of, ready
 from clearhead.predictor.unknown import UnknownCharacters, unknown_words
+from clearhead.predictor.workers import WorkerPool
 from clearhead.predictor.writer import TextWriter
 
 __all__ = [
     "Answer",
+    "AnswerFormat",
     "Answered",
-    "Crew",
     "Engine",
     "Filler",
-    "Forced",
+    "ForcedLine",
     "Journal",
     "Labeller",
-    "Layout",
     "Line",
     "Predictor",
     "ReadAs",
     "TextWriter",
     "UnknownCharacters",
+    "WorkerPool",
     "answer_lines",
     "count_lines",
     "forced",

@@ -7,14 +7,14 @@ from typing import Any
 
 from clearhead.data import format_of
 from clearhead.predictor.base import Answer, Predictor
-from clearhead.predictor.crew import Crew
 from clearhead.predictor.lines import Line, jobs_of
 from clearhead.predictor.unknown import unknown_words
-from clearhead.recipe import Decoding
+from clearhead.predictor.workers import WorkerPool
+from clearhead.recipe import DecodingSpec
 
 
 @dataclass(frozen=True)
-class Layout:
+class AnswerFormat:
     """How answers are written."""
 
     n_best: int = 1
@@ -38,8 +38,8 @@ class Answered:
 
 def answer_lines(
     predictor: Predictor,
-    spec: Decoding,
-    layout: Layout,
+    spec: DecodingSpec,
+    layout: AnswerFormat,
     lines: Iterable[Line | None],
     *,
     workers: int,
@@ -50,7 +50,7 @@ def answer_lines(
     ``first`` is the number of the first line.
     """
     ready: dict[int, Answered] = {}
-    with Crew(_Work(predictor, spec, layout), workers) as crew:
+    with WorkerPool(_Work(predictor, spec, layout), workers) as crew:
         for chunk in crew.results(jobs_of(lines)):
             ready |= {answered.number: answered for answered in chunk}
             in_order = []
@@ -63,7 +63,7 @@ def answer_lines(
 class _Work:
     """What a worker does with a job."""
 
-    def __init__(self, predictor: Predictor, spec: Decoding, layout: Layout) -> None:
+    def __init__(self, predictor: Predictor, spec: DecodingSpec, layout: AnswerFormat) -> None:
         self.predictor, self.spec, self.layout = predictor, spec, layout
         self.question = format_of(predictor.model.spec).question
 

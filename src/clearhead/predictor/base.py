@@ -15,9 +15,9 @@ from clearhead.errors import ClearheadError, DataError, Problem, RecipeError
 from clearhead.models import Model, build
 from clearhead.models.file import stored_tensors
 from clearhead.predictor.asked import the_columns, the_text, the_texts
-from clearhead.predictor.forced import Forced
+from clearhead.predictor.forced import ForcedLine
 from clearhead.predictor.unknown import warn_unknown
-from clearhead.recipe import Decoding, Recipe, recipe_from, recipe_table
+from clearhead.recipe import DecodingSpec, Recipe, recipe_from, recipe_table
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Predictor(ABC):
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in stored_tensors(self.model).items()}
         return _restored, (type(self), recipe_table(self.recipe), codecs, save_tensors(tensors))
 
-    def decoding(self, *overrides: str, **settings: Any) -> Decoding:
+    def decoding(self, *overrides: str, **settings: Any) -> DecodingSpec:
         """The recipe's way of decoding with some settings changed; what cannot work is refused as in a recipe.
 
         Settings come by name, or as words of the form ``decoding.key=value``.
@@ -127,7 +127,7 @@ class Predictor(ABC):
     def answers(
         self,
         texts: Sequence[str],
-        spec: Decoding | None = None,
+        spec: DecodingSpec | None = None,
         *,
         n_best: int = 1,
         scored: bool = True,
@@ -146,7 +146,7 @@ class Predictor(ABC):
         """An answer as the fields of a JSON line."""
 
     @abstractmethod
-    def forced(self, examples: Sequence[Any]) -> list[Forced]:
+    def forced(self, examples: Sequence[Any]) -> list[ForcedLine]:
         """How probable given examples are."""
 
     def unfit(self, examples: Sequence[Any], file: str) -> Iterator[BadLine]:
@@ -160,8 +160,8 @@ class Predictor(ABC):
         raise ClearheadError(f"a model of family {self.model.spec.family} does not write token by token")
 
     def _asked(
-        self, texts: Sequence[str], spec: Decoding | None, settings: Mapping[str, Any]
-    ) -> tuple[list[str], Decoding]:
+        self, texts: Sequence[str], spec: DecodingSpec | None, settings: Mapping[str, Any]
+    ) -> tuple[list[str], DecodingSpec]:
         """The texts and the way of decoding that a call names."""
         if spec is not None and settings:
             raise TypeError(f"a Decoding is given, and {', '.join(settings)} beside it: give one or the other")

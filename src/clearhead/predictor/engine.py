@@ -26,7 +26,7 @@ from clearhead.errors import ClearheadError, Problem, RecipeError
 from clearhead.machine import require_memory
 from clearhead.models import LanguageModel, Model, Seq2Seq
 from clearhead.predictor.forced import evaluating, padded, spans
-from clearhead.recipe import Decoding
+from clearhead.recipe import DecodingSpec
 
 AUTO_TOKENS = 2048
 """Source tokens that are answered together unless the recipe says otherwise."""
@@ -43,7 +43,7 @@ def _share(ratio: float, line: Sequence[int]) -> int:
     return int(min(ratio * len(line), _FAR))
 
 
-def batch_budget(spec: Decoding) -> int:
+def batch_budget(spec: DecodingSpec) -> int:
     """Tokens that are answered together."""
     return AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
 
@@ -73,7 +73,7 @@ class Engine:
     def search(
         self,
         lines: Sequence[list[int]],
-        spec: Decoding,
+        spec: DecodingSpec,
         *,
         scored: bool = False,
         numbers: Sequence[int] | None = None,
@@ -104,7 +104,7 @@ class Engine:
                 found[index] = ways
         return found
 
-    def stream(self, line: list[int], spec: Decoding) -> Iterator[int]:
+    def stream(self, line: list[int], spec: DecodingSpec) -> Iterator[int]:
         """The tokens of one answer, as they are written; greedy, or sampled.
 
         Between two tokens the model is free, so that a caller can take its time, or never come back.
@@ -122,7 +122,7 @@ class Engine:
     def _writing(
         self,
         lines: list[list[int]],
-        spec: Decoding,
+        spec: DecodingSpec,
         *,
         numbers: Sequence[int] = (),
         prefixes: Sequence[list[int]] = (),
@@ -156,7 +156,7 @@ class Engine:
         self._require_memory(1, 1, tokens, max(rules.longest))  # an answer that could never be finished is not begun
         return _Writing(GuardedStepper(self._stepper(lines), check), rules, first, self.eos, sampler)
 
-    def _refuse(self, spec: Decoding) -> None:
+    def _refuse(self, spec: DecodingSpec) -> None:
         """What this model cannot do, whatever the lines are."""
         problems = []
         strange = [token for token in spec.banned if token >= self._size]
@@ -221,7 +221,7 @@ class _Writing:
     eos: int
     sampler: Sampler | None
 
-    def run(self, spec: Decoding, *, scored: bool) -> list[list[Hypothesis]]:
+    def run(self, spec: DecodingSpec, *, scored: bool) -> list[list[Hypothesis]]:
         """The hypotheses of every line, the best first."""
         if spec.beam_size > 1 and not spec.sample:
             return beam_search(

@@ -19,9 +19,9 @@ from clearhead.models import EncoderModel
 from clearhead.predictor.asked import the_number, the_texts
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import batch_budget, reach
-from clearhead.predictor.forced import Forced, batches, device_of, evaluating, joined, padded
+from clearhead.predictor.forced import ForcedLine, batches, device_of, evaluating, joined, padded
 from clearhead.predictor.vectors import mean_vectors
-from clearhead.recipe import Decoding, Recipe
+from clearhead.recipe import DecodingSpec, Recipe
 
 _LIKELY = 5
 """Tokens that are named for every gap, at least."""
@@ -50,7 +50,7 @@ class Filler(Predictor):
     def answers(
         self,
         texts: Sequence[str],
-        spec: Decoding | None = None,
+        spec: DecodingSpec | None = None,
         *,
         n_best: int = 1,
         scored: bool = True,
@@ -82,12 +82,12 @@ class Filler(Predictor):
         """The filled line."""
         return {"filled": best.text, "log_probability": best.log_probability}
 
-    def forced(self, examples: Sequence[Text]) -> list[Forced]:
+    def forced(self, examples: Sequence[Text]) -> list[ForcedLine]:
         """There is none: hidden tokens have a probability, lines do not."""
         del examples
         raise ClearheadError("an encoder gives hidden tokens a probability, not lines: `clearhead eval` scores it")
 
-    def hidden(self, examples: Sequence[Text]) -> list[Forced]:
+    def hidden(self, examples: Sequence[Text]) -> list[ForcedLine]:
         """log p of tokens that are hidden in each line: the share that training hides, all of them by <mask>.
 
         Which ones follows from the line alone. Long lines are read in pieces, as in training.
@@ -97,11 +97,11 @@ class Filler(Predictor):
         lines = [self._pieces(ids, size) for ids in self._ids([example.text for example in examples])]
         given = [masker.hidden(np.array(piece)) for line in lines for piece in line]
         places = [np.flatnonzero(labels != PAD).tolist() for _, labels in given]
-        judged = [Forced([], 0)] * len(given)
+        judged = [ForcedLine([], 0)] * len(given)
         for piece, gaps in self._gaps([inputs.tolist() for inputs, _ in given], places, self.recipe.decoding):
             truth = torch.from_numpy(given[piece][1][places[piece]])
             values = gaps.gather(1, truth[:, None])[:, 0].tolist()
-            judged[piece] = Forced(values, int((gaps.argmax(1) == truth).sum()))
+            judged[piece] = ForcedLine(values, int((gaps.argmax(1) == truth).sum()))
         found = iter(judged)
         return [joined([next(found) for _ in line]) for line in lines]
 
@@ -142,7 +142,7 @@ class Filler(Predictor):
         first, last = self.source.around
         return [[first, *piece[1:-1], last] for piece in pieces(ids, size)]
 
-    def _gaps(self, rows: list[list[int]], places: list[list[int]], spec: Decoding) -> Iterator[tuple[int, Tensor]]:
+    def _gaps(self, rows: list[list[int]], places: list[list[int]], spec: DecodingSpec) -> Iterator[tuple[int, Tensor]]:
         """The number of each line, and the (r, V) log-probabilities of the tokens at its places."""
         output, _ = self._head()
         for batch in batches([len(row) for row in rows], batch_budget(spec)):

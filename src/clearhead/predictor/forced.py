@@ -30,7 +30,7 @@ TOKENS = 2048
 
 
 @dataclass(frozen=True)
-class Forced:
+class ForcedLine:
     """One target, as the model sees it."""
 
     log_probabilities: list[float]
@@ -48,13 +48,13 @@ class Forced:
 
 def forced(
     model: Seq2Seq, sources: Sequence[list[int]], targets: Sequence[list[int]], attention: Choosing = "trained"
-) -> list[Forced]:
+) -> list[ForcedLine]:
     """The probability of each target given its source; both end with the end token."""
     first = model.spec.vocabulary.first
     assert first is not None
     order = sorted(range(len(targets)), key=lambda index: (len(targets[index]), len(sources[index])))
     device = device_of(model)
-    results = [Forced([], 0)] * len(targets)
+    results = [ForcedLine([], 0)] * len(targets)
     for start in range(0, len(order), LINES):
         rows = order[start : start + LINES]
         source, there = padded([sources[row] for row in rows])
@@ -66,9 +66,11 @@ def forced(
     return results
 
 
-def forced_windows(model: LanguageModel, rows: Sequence[list[int]], attention: Choosing = "trained") -> list[Forced]:
+def forced_windows(
+    model: LanguageModel, rows: Sequence[list[int]], attention: Choosing = "trained"
+) -> list[ForcedLine]:
     """The probability of every token of these rows but the first, given the ones before it."""
-    results = [Forced([], 0)] * len(rows)
+    results = [ForcedLine([], 0)] * len(rows)
     for batch in batches([len(row) for row in rows], TOKENS):
         inputs, _ = padded([rows[index][:-1] for index in batch])
         with evaluating(model, attention):
@@ -78,18 +80,18 @@ def forced_windows(model: LanguageModel, rows: Sequence[list[int]], attention: C
     return results
 
 
-def _judged(logits: Float[Tensor, "b m V"], targets: Sequence[list[int]]) -> Iterator[Forced]:
+def _judged(logits: Float[Tensor, "b m V"], targets: Sequence[list[int]]) -> Iterator[ForcedLine]:
     """What the logits say of these targets, row by row."""
     labels, _ = padded(targets)
     log_p = logits.log_softmax(-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1).double().tolist()
     right = (logits.argmax(-1) == labels).tolist()
     for target, values, hits in zip(targets, log_p, right, strict=True):
-        yield Forced(values[: len(target)], sum(hits[: len(target)]))
+        yield ForcedLine(values[: len(target)], sum(hits[: len(target)]))
 
 
-def joined(parts: Sequence[Forced]) -> Forced:
+def joined(parts: Sequence[ForcedLine]) -> ForcedLine:
     """A line from its windows."""
-    return Forced([value for part in parts for value in part.log_probabilities], sum(part.right for part in parts))
+    return ForcedLine([value for part in parts for value in part.log_probabilities], sum(part.right for part in parts))
 
 
 @contextmanager

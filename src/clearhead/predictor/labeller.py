@@ -16,9 +16,9 @@ from clearhead.models import ClassifierModel
 from clearhead.predictor.asked import the_number, the_texts
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import batch_budget, reach
-from clearhead.predictor.forced import Forced, batches, device_of, evaluating, padded, spans
+from clearhead.predictor.forced import ForcedLine, batches, device_of, evaluating, padded, spans
 from clearhead.predictor.vectors import mean_vectors
-from clearhead.recipe import Decoding, Recipe
+from clearhead.recipe import DecodingSpec, Recipe
 
 
 class Labeller(Predictor):
@@ -34,7 +34,7 @@ class Labeller(Predictor):
     def answers(
         self,
         texts: Sequence[str],
-        spec: Decoding | None = None,
+        spec: DecodingSpec | None = None,
         *,
         n_best: int = 1,
         scored: bool = True,
@@ -61,11 +61,11 @@ class Labeller(Predictor):
         probabilities = dict(best.probabilities or {})
         return {"label": best.text, "log_probability": best.log_probability, "probabilities": probabilities}
 
-    def forced(self, examples: Sequence[Labelled]) -> list[Forced]:
+    def forced(self, examples: Sequence[Labelled]) -> list[ForcedLine]:
         """log p(label | text)."""
         numbers = self.numbers(examples)
         rows = zip(self.log_probabilities([example.text for example in examples])[0], numbers, strict=True)
-        return [Forced([row[number]], int(row.index(max(row)) == number)) for row, number in rows]
+        return [ForcedLine([row[number]], int(row.index(max(row)) == number)) for row, number in rows]
 
     def numbers(self, examples: Sequence[Labelled]) -> list[int]:
         """The number of each example's class; a label that the model does not know is an error that says where."""
@@ -88,7 +88,7 @@ class Labeller(Predictor):
         ]
 
     def log_probabilities(
-        self, texts: Sequence[str], spec: Decoding | None = None
+        self, texts: Sequence[str], spec: DecodingSpec | None = None
     ) -> tuple[list[list[float]], list[bool]]:
         """log p of every class for each text, and whether the text had to be cut."""
         spec = spec or self.recipe.decoding
@@ -124,7 +124,7 @@ class PictureLabeller(Labeller):
         return [()] * len(texts)  # pixels are numbers
 
     def log_probabilities(
-        self, texts: Sequence[str], spec: Decoding | None = None
+        self, texts: Sequence[str], spec: DecodingSpec | None = None
     ) -> tuple[list[list[float]], list[bool]]:
         """log p of every class for each image; none is cut."""
         spec = spec or self.recipe.decoding

@@ -13,10 +13,10 @@ from clearhead.models import LanguageModel, Model, Seq2Seq
 from clearhead.predictor.asked import the_number, the_text, the_texts
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import Engine, batch_budget
-from clearhead.predictor.forced import Forced, forced, forced_windows, joined
+from clearhead.predictor.forced import ForcedLine, forced, forced_windows, joined
 from clearhead.predictor.unknown import warn_unknown
 from clearhead.predictor.vectors import mean_vectors
-from clearhead.recipe import Decoding, Recipe
+from clearhead.recipe import DecodingSpec, Recipe
 
 _HALF = "\N{REPLACEMENT CHARACTER}"
 """How a character looks of which not all bytes are written yet."""
@@ -36,7 +36,7 @@ class TextWriter(Predictor):
         warn_unknown(self.source, [unknown], stacklevel=2)
         return self._stream(line, spec)
 
-    def _stream(self, line: list[int], spec: Decoding) -> Iterator[str]:
+    def _stream(self, line: list[int], spec: DecodingSpec) -> Iterator[str]:
         written: list[int] = []
         said = ""
         for token in self.engine.stream(line, spec):
@@ -51,7 +51,7 @@ class TextWriter(Predictor):
     def answers(
         self,
         texts: Sequence[str],
-        spec: Decoding | None = None,
+        spec: DecodingSpec | None = None,
         *,
         n_best: int = 1,
         scored: bool = True,
@@ -92,7 +92,7 @@ class TextWriter(Predictor):
         """The text that was written."""
         return {"target": best.text, "log_probability": best.log_probability, "finished": best.finished}
 
-    def forced(self, examples: Sequence[Any]) -> list[Forced]:
+    def forced(self, examples: Sequence[Any]) -> list[ForcedLine]:
         """log p of every token of the targets given their sources, or of the texts themselves."""
         if isinstance(self.model, LanguageModel):
             return self._forced_texts(self.model, [example.text for example in examples])
@@ -102,7 +102,7 @@ class TextWriter(Predictor):
         found = forced(self.model, left, right, self.recipe.decoding.attention)
         return [replace(line, cut=was) if was else line for line, was in zip(found, cut, strict=True)]
 
-    def _forced_texts(self, model: LanguageModel, texts: Sequence[str]) -> list[Forced]:
+    def _forced_texts(self, model: LanguageModel, texts: Sequence[str]) -> list[ForcedLine]:
         """Long texts are read in windows, as in training; every token counts once."""
         size = min(self.recipe.data.max_length, self.engine.reach - 1)
         lines = [windows(ids, size, self.engine.first, self.engine.eos) for ids in self._ids(texts)]
@@ -111,7 +111,7 @@ class TextWriter(Predictor):
         return [joined([next(found) for _ in line]) for line in lines]
 
     def _encode(
-        self, texts: Sequence[str], spec: Decoding
+        self, texts: Sequence[str], spec: DecodingSpec
     ) -> tuple[list[list[int]], list[bool], list[tuple[str, ...]]]:
         """Ids of each text as the model reads it, whether it was too long and had to be cut, and what is unknown."""
         rows, unknown = self._read(texts)

@@ -3,41 +3,67 @@
 ``read_recipe("tiny", "model.layers=2")`` reads a preset or a TOML file with overrides; ``register`` adds a kind.
 """
 
-from clearhead.recipe.attention import AttentionSpec, Disentangled, Linformer, MultiHead, Place
-from clearhead.recipe.data import TASKS, Data, Tokenizer
+from clearhead.recipe.attention import AttentionPlace, AttentionSpec, DisentangledSpec, LinformerSpec, MultiHeadSpec
+from clearhead.recipe.data import TASKS, DataSpec, TokenizerSpec
 from clearhead.recipe.differences import Difference, differences
-from clearhead.recipe.feedforward import FeedForwardSpec, Gated, Outer, Single, Standard
-from clearhead.recipe.grid import Axial, Grid, Patches, Relative2d, Sinusoidal2d, Window
-from clearhead.recipe.model import Classifier, Cross, Encoder, Init, LanguageModel, ModelSpec, Recipe, Seq2Seq
+from clearhead.recipe.feedforward import FeedForwardSpec, GatedSpec, OuterSpec, SingleSpec, StandardSpec
+from clearhead.recipe.grid import AxialSpec, GridSpec, PatchesSpec, Relative2dSpec, Sinusoidal2dSpec, WindowSpec
+from clearhead.recipe.model import (
+    ClassifierSpec,
+    CrossSpec,
+    EncoderModelSpec,
+    InitSpec,
+    LanguageModelSpec,
+    ModelSpec,
+    Recipe,
+    Seq2SeqSpec,
+)
 from clearhead.recipe.naming import Named, named, no_recipe, require_data, require_utf8, weights_of
-from clearhead.recipe.norm import LayerNorm, NormSpec, RmsNorm
+from clearhead.recipe.norm import LayerNormSpec, NormSpec, RmsNormSpec
 from clearhead.recipe.notes import notes_of
-from clearhead.recipe.position import Alibi, Learned, NoPosition, PositionSpec, Rotary, Shaw, Sinusoidal, T5Buckets
+from clearhead.recipe.position import (
+    AlibiSpec,
+    LearnedSpec,
+    NoPositionSpec,
+    PositionSpec,
+    RotarySpec,
+    ShawSpec,
+    SinusoidalSpec,
+    T5BucketsSpec,
+)
 from clearhead.recipe.reading import read_recipe, read_with_origins, recipe_from, recipe_of_header, table_with_origins
 from clearhead.recipe.recurrent import (
     AlignmentSpec,
-    Bahdanau,
-    Luong,
-    NoAlignment,
-    Recurrent,
-    RecurrentDecoder,
-    RecurrentEncoder,
+    BahdanauSpec,
+    LuongSpec,
+    NoAlignmentSpec,
+    RecurrentDecoderSpec,
+    RecurrentEncoderSpec,
+    RecurrentSpec,
 )
-from clearhead.recipe.registry import Kind, Kinded, Spec, cost_of, kinds, module_of, register, slots
+from clearhead.recipe.registry import Kind, KindSpec, Spec, cost_of, kinds, module_of, register, slots
 from clearhead.recipe.sources import Settings, preset_names, preset_text
 from clearhead.recipe.stack import (
     DecoderSpec,
-    Dropout,
+    DropoutSpec,
     EncoderSpec,
-    Stack,
     StackSpec,
-    TransformerDecoder,
-    TransformerEncoder,
+    TransformerDecoderSpec,
+    TransformerEncoderSpec,
+    TransformerSpec,
     dropout_rate,
 )
 from clearhead.recipe.stored import FORMAT, VERSION, Header, read_header
-from clearhead.recipe.training import METRICS, RISING, Decoding, Masking, Optimizer, Schedule, Training
-from clearhead.recipe.vocabulary import Embedding, Vocabulary
+from clearhead.recipe.training import (
+    METRICS,
+    RISING,
+    DecodingSpec,
+    MaskingSpec,
+    OptimizerSpec,
+    ScheduleSpec,
+    TrainingSpec,
+)
+from clearhead.recipe.vocabulary import EmbeddingSpec, VocabularySpec
 from clearhead.recipe.writing import recipe_table, recipe_toml
 
 __all__ = [
@@ -46,71 +72,71 @@ __all__ = [
     "RISING",
     "TASKS",
     "VERSION",
-    "Alibi",
+    "AlibiSpec",
     "AlignmentSpec",
+    "AttentionPlace",
     "AttentionSpec",
-    "Axial",
-    "Bahdanau",
-    "Classifier",
-    "Cross",
-    "Data",
+    "AxialSpec",
+    "BahdanauSpec",
+    "ClassifierSpec",
+    "CrossSpec",
+    "DataSpec",
     "DecoderSpec",
-    "Decoding",
+    "DecodingSpec",
     "Difference",
-    "Disentangled",
-    "Dropout",
-    "Embedding",
-    "Encoder",
+    "DisentangledSpec",
+    "DropoutSpec",
+    "EmbeddingSpec",
+    "EncoderModelSpec",
     "EncoderSpec",
     "FeedForwardSpec",
-    "Gated",
-    "Grid",
+    "GatedSpec",
+    "GridSpec",
     "Header",
-    "Init",
+    "InitSpec",
     "Kind",
-    "Kinded",
-    "LanguageModel",
-    "LayerNorm",
-    "Learned",
-    "Linformer",
-    "Luong",
-    "Masking",
+    "KindSpec",
+    "LanguageModelSpec",
+    "LayerNormSpec",
+    "LearnedSpec",
+    "LinformerSpec",
+    "LuongSpec",
+    "MaskingSpec",
     "ModelSpec",
-    "MultiHead",
+    "MultiHeadSpec",
     "Named",
-    "NoAlignment",
-    "NoPosition",
+    "NoAlignmentSpec",
+    "NoPositionSpec",
     "NormSpec",
-    "Optimizer",
-    "Outer",
-    "Patches",
-    "Place",
+    "OptimizerSpec",
+    "OuterSpec",
+    "PatchesSpec",
     "PositionSpec",
     "Recipe",
-    "Recurrent",
-    "RecurrentDecoder",
-    "RecurrentEncoder",
-    "Relative2d",
-    "RmsNorm",
-    "Rotary",
-    "Schedule",
-    "Seq2Seq",
+    "RecurrentDecoderSpec",
+    "RecurrentEncoderSpec",
+    "RecurrentSpec",
+    "Relative2dSpec",
+    "RmsNormSpec",
+    "RotarySpec",
+    "ScheduleSpec",
+    "Seq2SeqSpec",
     "Settings",
-    "Shaw",
-    "Single",
-    "Sinusoidal",
-    "Sinusoidal2d",
+    "ShawSpec",
+    "SingleSpec",
+    "Sinusoidal2dSpec",
+    "SinusoidalSpec",
     "Spec",
-    "Stack",
     "StackSpec",
-    "Standard",
-    "T5Buckets",
-    "Tokenizer",
-    "Training",
-    "TransformerDecoder",
-    "TransformerEncoder",
-    "Vocabulary",
-    "Window",
+    "StandardSpec",
+    "T5BucketsSpec",
+    "TokenizerSpec",
+    "TrainingSpec",
+    "TransformerDecoderSpec",
+    "TransformerEncoderSpec",
+    "TransformerSpec",
+    "VocabularySpec",
+    "WindowSpec",
     "cost_of",
     "differences",
     "dropout_rate",

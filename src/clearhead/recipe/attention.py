@@ -7,14 +7,14 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from clearhead.recipe.position import PositionSpec
-from clearhead.recipe.registry import Kinded, register
+from clearhead.recipe.registry import KindSpec, register
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Term = Literal["c2c", "c2p", "p2c"]
 
 
 @dataclass(frozen=True)
-class Place:
+class AttentionPlace:
     """Where an attention stands in a model: all that its spec may look at to refuse a combination."""
 
     part: Literal["encoder", "decoder", "cross"]
@@ -32,7 +32,7 @@ class Place:
     """One more token stands before the grid."""
 
 
-class AttentionSpec(Kinded):
+class AttentionSpec(KindSpec):
     """The base of every attention; a new kind derives from it and is made known with ``register``."""
 
     slot: ClassVar[str] = "attention"
@@ -59,7 +59,7 @@ class AttentionSpec(Kinded):
         """(d̃_q, d̃_v), the features of a query and of a value in one head, for tokens of this width."""
         return width // self.heads, width // self.heads
 
-    def refusals(self, place: Place) -> Iterator[tuple[str, str]]:
+    def refusals(self, place: AttentionPlace) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for everything that cannot work in this place."""
         if self.planar and place.grid is None:
             yield "kind", f"{self.kind} attention needs a grid: give [model.patches] to an encoder or a classifier"
@@ -79,7 +79,7 @@ class AttentionSpec(Kinded):
             yield "kind", f"{self.kind} attention does not know {place.position.kind} positions"
 
 
-class MultiHead(AttentionSpec):
+class MultiHeadSpec(AttentionSpec):
     """Multi-head attention with free sizes (L0.7): several attentions side by side, concatenated."""
 
     relative: ClassVar[bool] = True
@@ -105,7 +105,7 @@ class MultiHead(AttentionSpec):
         """Given sizes, or width / heads."""
         return self.query_size or width // self.heads, self.value_size or width // self.heads
 
-    def refusals(self, place: Place) -> Iterator[tuple[str, str]]:
+    def refusals(self, place: AttentionPlace) -> Iterator[tuple[str, str]]:
         """Sizes that do not fit each other, and positions that this score cannot carry."""
         even = place.width % self.heads == 0
         if not even and (self.query_size is None or self.value_size is None):
@@ -145,7 +145,7 @@ class MultiHead(AttentionSpec):
             )
 
 
-class Linformer(MultiHead):
+class LinformerSpec(MultiHeadSpec):
     """Multi-head attention over a few sums of keys and values (L2.14): linear in the length, which has a bound."""
 
     causal: ClassVar[bool] = False
@@ -160,7 +160,7 @@ class Linformer(MultiHead):
     """Who shares the weights of the sums: nobody, all heads, also keys and values, also all layers of a stack."""
 
 
-class Disentangled(AttentionSpec):
+class DisentangledSpec(AttentionSpec):
     """Content and distance meet separately (L4.9, DeBERTa): content to content, to position, and back."""
 
     shared_by: ClassVar[tuple[str, ...]] = ("encoder", "decoder")
@@ -183,7 +183,7 @@ class Disentangled(AttentionSpec):
     bias: bool = True
     """A bias in each projection."""
 
-    def refusals(self, place: Place) -> Iterator[tuple[str, str]]:
+    def refusals(self, place: AttentionPlace) -> Iterator[tuple[str, str]]:
         """Buckets that do not save rows, and projections that cannot be shared."""
         yield from super().refusals(place)
         if self.buckets is not None and self.buckets >= self.span:
@@ -196,17 +196,17 @@ class Disentangled(AttentionSpec):
 
 
 register(
-    MultiHead,
+    MultiHeadSpec,
     module="clearhead.attention.multihead:MultiHeadAttention",
     cost="clearhead.costing.forms.attention:multihead",
 )
 register(
-    Linformer,
+    LinformerSpec,
     module="clearhead.attention.linformer:LinformerAttention",
     cost="clearhead.costing.forms.attention:linformer",
 )
 register(
-    Disentangled,
+    DisentangledSpec,
     module="clearhead.attention.disentangled:DisentangledAttention",
     cost="clearhead.costing.forms.disentangled:disentangled",
 )

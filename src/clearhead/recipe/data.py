@@ -49,7 +49,7 @@ TASKS = {
 }
 
 
-class Tokenizer(Spec):
+class TokenizerSpec(Spec):
     """How the text of one side becomes tokens."""
 
     kind: Literal["auto", "characters", "symbols", "bpe", "unigram"] = "auto"
@@ -58,7 +58,7 @@ class Tokenizer(Spec):
     """How many tokens bpe and unigram may learn; without it a number that suits the data."""
 
 
-class Data(Spec):
+class DataSpec(Spec):
     """What to learn from: pairs, lines of text (lm, encoder), or labelled texts (classifier)."""
 
     task: Literal["none", "g2p-en", "digits"] = "none"
@@ -88,9 +88,9 @@ class Data(Spec):
     max_length: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """The most tokens of a line. Longer pairs are counted and left out of training; longer lines are cut into pieces
     for lm and encoder, and a classifier is trained on their beginning."""
-    source: Tokenizer = Tokenizer()
+    source: TokenizerSpec = TokenizerSpec()
     """How source text becomes tokens; models that have one side take this table or the next, whichever is given."""
-    target: Tokenizer = Tokenizer()
+    target: TokenizerSpec = TokenizerSpec()
     """How target text becomes tokens."""
     case: Literal["keep", "lower"] = "keep"
     """Read capital letters as they are, or as small ones: of the source for pairs (targets stay as they are), of the
@@ -99,9 +99,9 @@ class Data(Spec):
     """One vocabulary for both sides; without it: yes for subwords if the alphabets overlap."""
 
     @property
-    def text(self) -> Tokenizer:
+    def text(self) -> TokenizerSpec:
         """How the text of a family with one side becomes tokens."""
-        return self.source if self.source != Tokenizer() else self.target
+        return self.source if self.source != TokenizerSpec() else self.target
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for what cannot work together."""

@@ -4,12 +4,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from clearhead.recipe.registry import Kinded, register
+from clearhead.recipe.registry import KindSpec, register
 
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu"]
 
 
-class FeedForwardSpec(Kinded):
+class FeedForwardSpec(KindSpec):
     """The base of every feed-forward net."""
 
     slot: ClassVar[str] = "feedforward"
@@ -27,25 +27,25 @@ class _TwoMaps(FeedForwardSpec):
     """Features between the two linear maps, d_ff; without it four times the model's width."""
 
 
-class Standard(_TwoMaps):
+class StandardSpec(_TwoMaps):
     """act(xW₁ + b₁)W₂ + b₂, as the paper has it."""
 
     kind: Literal["standard"] = "standard"
 
 
-class Outer(_TwoMaps):
+class OuterSpec(_TwoMaps):
     """act((xW₁ + b₁)W₂ + b₂), as the notes print it (L0.12): collapses to one linear map."""
 
     kind: Literal["outer"] = "outer"
 
 
-class Single(FeedForwardSpec):
+class SingleSpec(FeedForwardSpec):
     """act(xW + b), one layer (L2.6)."""
 
     kind: Literal["single"] = "single"
 
 
-class Gated(_TwoMaps):
+class GatedSpec(_TwoMaps):
     """(act(xW_g) ⊙ xW₁)W₂, the gated linear unit of T5 1.1 and Llama."""
 
     kind: Literal["gated"] = "gated"
@@ -54,16 +54,18 @@ class Gated(_TwoMaps):
 
 
 register(
-    Standard,
+    StandardSpec,
     module="clearhead.blocks.feedforward:StandardFeedForward",
     cost="clearhead.costing.forms.feedforward:standard",
 )
 register(
-    Outer, module="clearhead.blocks.feedforward:OuterFeedForward", cost="clearhead.costing.forms.feedforward:outer"
+    OuterSpec, module="clearhead.blocks.feedforward:OuterFeedForward", cost="clearhead.costing.forms.feedforward:outer"
 )
 register(
-    Single, module="clearhead.blocks.feedforward:SingleFeedForward", cost="clearhead.costing.forms.feedforward:single"
+    SingleSpec,
+    module="clearhead.blocks.feedforward:SingleFeedForward",
+    cost="clearhead.costing.forms.feedforward:single",
 )
 register(
-    Gated, module="clearhead.blocks.feedforward:GatedFeedForward", cost="clearhead.costing.forms.feedforward:gated"
+    GatedSpec, module="clearhead.blocks.feedforward:GatedFeedForward", cost="clearhead.costing.forms.feedforward:gated"
 )

@@ -5,14 +5,14 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from clearhead.recipe.attention import Count, MultiHead, Place
-from clearhead.recipe.position import PositionSpec, Sinusoidal
+from clearhead.recipe.attention import AttentionPlace, Count, MultiHeadSpec
+from clearhead.recipe.position import PositionSpec, SinusoidalSpec
 from clearhead.recipe.registry import Spec, register
 
 Pixels = Annotated[int, Field(ge=1, le=100_000)]
 
 
-class Patches(Spec):
+class PatchesSpec(Spec):
     """Images instead of token ids: cut into square patches, each of which becomes a token, row by row."""
 
     height: Pixels = 8
@@ -44,13 +44,13 @@ class Patches(Spec):
                 yield "size", f"patches of {self.size} pixels must divide the {side} ({pixels})"
 
 
-class _Planar(MultiHead):
+class _Planar(MultiHeadSpec):
     causal: ClassVar[bool] = False
     cached: ClassVar[bool] = False
     planar: ClassVar[bool] = True
 
 
-class Grid(_Planar):
+class GridSpec(_Planar):
     """Every patch of an image looks at every other, softmax jointly over rows and columns (L3.5)."""
 
     kind: Literal["grid"] = "grid"  # type: ignore[assignment]
@@ -59,7 +59,7 @@ class Grid(_Planar):
 class _Cut(_Planar):
     """The base of attention inside parts of a grid."""
 
-    def refusals(self, place: Place) -> Iterator[tuple[str, str]]:
+    def refusals(self, place: AttentionPlace) -> Iterator[tuple[str, str]]:
         """What multi-head attention refuses, and positions that know one dimension only."""
         yield from super().refusals(place)
         if place.position is not None and not place.position.planar:
@@ -70,20 +70,20 @@ class _Cut(_Planar):
             )
 
 
-class Axial(_Cut):
+class AxialSpec(_Cut):
     """Attention along the rows of a grid, then along its columns: two steps reach every patch."""
 
     kind: Literal["axial"] = "axial"  # type: ignore[assignment]
 
 
-class Window(_Cut):
+class WindowSpec(_Cut):
     """Attention inside square windows of a grid, which do not see each other."""
 
     kind: Literal["window"] = "window"  # type: ignore[assignment]
     size: Count = 4
     """Patches of a window in either direction, w; must divide the rows and the columns of the grid."""
 
-    def refusals(self, place: Place) -> Iterator[tuple[str, str]]:
+    def refusals(self, place: AttentionPlace) -> Iterator[tuple[str, str]]:
         """The same, and windows that do not cover the grid exactly."""
         yield from super().refusals(place)
         if place.grid is not None and any(cells % self.size for cells in place.grid):
@@ -91,7 +91,7 @@ class Window(_Cut):
             yield "size", f"windows of {self.size} × {self.size} must divide the grid of {rows} × {columns} patches"
 
 
-class Sinusoidal2d(Sinusoidal):
+class Sinusoidal2dSpec(SinusoidalSpec):
     """Half of the features are sinusoids of the row, half of the column; any grid."""
 
     planar: ClassVar[bool] = True
@@ -104,7 +104,7 @@ class Sinusoidal2d(Sinusoidal):
             yield "..width", f"sinusoidal-2d positions need a width that 4 divides, not {width}"
 
 
-class Relative2d(PositionSpec):
+class Relative2dSpec(PositionSpec):
     """A learned bias per head and distance in rows and columns, shared by all layers of a stack; any grid."""
 
     enters: ClassVar[Literal["embedding", "attention"]] = "attention"
@@ -114,10 +114,12 @@ class Relative2d(PositionSpec):
     """Distances in rows and in columns are told apart up to this one, k; those beyond share its bias."""
 
 
-register(Grid, module="clearhead.attention.grid:GridAttention", cost="clearhead.costing.forms.grid:grid")
-register(Axial, module="clearhead.attention.grid:AxialAttention", cost="clearhead.costing.forms.grid:axial")
-register(Window, module="clearhead.attention.grid:WindowAttention", cost="clearhead.costing.forms.grid:window")
+register(GridSpec, module="clearhead.attention.grid:GridAttention", cost="clearhead.costing.forms.grid:grid")
+register(AxialSpec, module="clearhead.attention.grid:AxialAttention", cost="clearhead.costing.forms.grid:axial")
+register(WindowSpec, module="clearhead.attention.grid:WindowAttention", cost="clearhead.costing.forms.grid:window")
 register(
-    Sinusoidal2d, module="clearhead.positions.grid:GridSinusoids", cost="clearhead.costing.forms.position:sinusoidal"
+    Sinusoidal2dSpec,
+    module="clearhead.positions.grid:GridSinusoids",
+    cost="clearhead.costing.forms.position:sinusoidal",
 )
-register(Relative2d, module="clearhead.positions.grid:GridBias", cost="clearhead.costing.forms.grid:relative_2d")
+register(Relative2dSpec, module="clearhead.positions.grid:GridBias", cost="clearhead.costing.forms.grid:relative_2d")

@@ -9,32 +9,32 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, SerializeAsAny, SerializerFunctionWrapHandler, model_serializer
 
-from clearhead.recipe.attention import AttentionSpec, MultiHead, Place
-from clearhead.recipe.data import TASKS, Data
+from clearhead.recipe.attention import AttentionPlace, AttentionSpec, MultiHeadSpec
+from clearhead.recipe.data import TASKS, DataSpec
 from clearhead.recipe.feedforward import Activation
-from clearhead.recipe.grid import Patches
-from clearhead.recipe.registry import Kinded, Spec, register
+from clearhead.recipe.grid import PatchesSpec
+from clearhead.recipe.registry import KindSpec, Spec, register
 from clearhead.recipe.stack import (
     DecoderSpec,
     EncoderSpec,
     Rate,
-    Stack,
     StackSpec,
-    TransformerDecoder,
-    TransformerEncoder,
+    TransformerDecoderSpec,
+    TransformerEncoderSpec,
+    TransformerSpec,
 )
-from clearhead.recipe.training import METRICS, Decoding, Training
-from clearhead.recipe.vocabulary import Embedding, Vocabulary
+from clearhead.recipe.training import METRICS, DecodingSpec, TrainingSpec
+from clearhead.recipe.vocabulary import EmbeddingSpec, VocabularySpec
 
 
-class Cross(Spec):
+class CrossSpec(Spec):
     """The decoder's attention over the encoder's output."""
 
-    attention: SerializeAsAny[AttentionSpec] = MultiHead()
+    attention: SerializeAsAny[AttentionSpec] = MultiHeadSpec()
     """Which attention."""
 
 
-class Init(Spec):
+class InitSpec(Spec):
     """How weights start."""
 
     kind: Literal["xavier", "normal"] = "xavier"
@@ -46,7 +46,7 @@ class Init(Spec):
     recurrent stacks have none."""
 
 
-class ModelSpec(Kinded):
+class ModelSpec(KindSpec):
     """The base of every family."""
 
     slot: ClassVar[str] = "family"
@@ -56,11 +56,11 @@ class ModelSpec(Kinded):
 
     family: str
     """Which family: see `clearhead presets --kinds`."""
-    vocabulary: Vocabulary = Vocabulary()
+    vocabulary: VocabularySpec = VocabularySpec()
     """Sizes and special ids."""
-    embedding: Embedding = Embedding()
+    embedding: EmbeddingSpec = EmbeddingSpec()
     """From ids to vectors and back."""
-    init: Init = Init()
+    init: InitSpec = InitSpec()
     """How weights start."""
 
     @property
@@ -74,7 +74,7 @@ class ModelSpec(Kinded):
 
 
 def _stack_refusals(
-    part: str, stack: StackSpec, embedding: Embedding, patches: Patches | None = None
+    part: str, stack: StackSpec, embedding: EmbeddingSpec, patches: PatchesSpec | None = None
 ) -> Iterator[tuple[str, str]]:
     for setting, reason in stack.refusals(patches):
         yield f"{part}.{setting}", reason
@@ -82,21 +82,21 @@ def _stack_refusals(
         yield f"embedding.{setting}", reason
 
 
-def _no_segments(embedding: Embedding) -> Iterator[tuple[str, str]]:
+def _no_segments(embedding: EmbeddingSpec) -> Iterator[tuple[str, str]]:
     if embedding.segments:
         yield "embedding.segments", "only encoders and classifiers are told which segment a token belongs to"
 
 
-class Seq2Seq(ModelSpec):
+class Seq2SeqSpec(ModelSpec):
     """Encoder and decoder: a sequence in, a sequence out (L1.4)."""
 
     sides: ClassVar[tuple[str, ...]] = ("source", "target")
     family: Literal["seq2seq"] = "seq2seq"
-    encoder: SerializeAsAny[EncoderSpec] = TransformerEncoder()
+    encoder: SerializeAsAny[EncoderSpec] = TransformerEncoderSpec()
     """Reads the source."""
-    decoder: SerializeAsAny[DecoderSpec] = TransformerDecoder()
+    decoder: SerializeAsAny[DecoderSpec] = TransformerDecoderSpec()
     """Writes the target, token by token."""
-    cross: Cross = Cross()
+    cross: CrossSpec = CrossSpec()
     """How the decoder looks at the encoder."""
 
     def refusals(self) -> Iterator[tuple[str, str]]:
@@ -107,7 +107,7 @@ class Seq2Seq(ModelSpec):
         for setting, reason in self.decoder.memory_refusals(self.encoder.out_width):
             yield f"decoder.{setting}", reason
         if self.decoder.crosses:
-            place = Place(
+            place = AttentionPlace(
                 part="cross",
                 width=self.decoder.width,
                 memory_width=self.encoder.out_width,
@@ -116,7 +116,7 @@ class Seq2Seq(ModelSpec):
             )
             for setting, reason in self.cross.attention.refusals(place):
                 yield f"cross.attention.{setting}", reason
-        elif self.cross != Cross():
+        elif self.cross != CrossSpec():
             reason = f"a {self.decoder.kind} decoder looks at the encoder by settings of its own: use model.decoder"
             yield "cross.attention", reason
         if self.vocabulary.first is None:
@@ -143,12 +143,12 @@ class Seq2Seq(ModelSpec):
         return table if self.decoder.crosses else {name: part for name, part in table.items() if name != "cross"}
 
 
-class LanguageModel(ModelSpec):
+class LanguageModelSpec(ModelSpec):
     """A decoder alone: continues a sequence."""
 
     sides: ClassVar[tuple[str, ...]] = ("target",)
     family: Literal["lm"] = "lm"
-    decoder: SerializeAsAny[DecoderSpec] = TransformerDecoder()
+    decoder: SerializeAsAny[DecoderSpec] = TransformerDecoderSpec()
     """Continues the sequence."""
 
     @property
@@ -172,12 +172,12 @@ class LanguageModel(ModelSpec):
             yield "embedding.tie", "a language model has no source embedding: use tie = output"
 
 
-class Encoder(ModelSpec):
+class EncoderModelSpec(ModelSpec):
     """An encoder alone: a vector for every token, and with a pooler one for the sequence."""
 
     sides: ClassVar[tuple[str, ...]] = ("source",)
     family: Literal["encoder"] = "encoder"
-    encoder: SerializeAsAny[EncoderSpec] = TransformerEncoder()
+    encoder: SerializeAsAny[EncoderSpec] = TransformerEncoderSpec()
     """Reads the sequence."""
     pooler: bool = False
     """tanh(W x₀ + b) of the first token (BERT)."""
@@ -186,7 +186,7 @@ class Encoder(ModelSpec):
     head_transform: Literal["none"] | Activation = "none"
     """What vectors pass before the logits of `head = tokens`: norm(act(xW + b)) with this activation, as BERT and
     RoBERTa have it, or nothing."""
-    patches: Patches | None = None
+    patches: PatchesSpec | None = None
     """Read images instead of token ids; without this table, text."""
 
     @property
@@ -215,12 +215,12 @@ class Encoder(ModelSpec):
             return
         if self.head != "tokens":
             yield "head_transform", "there are no logits over tokens that it could stand before: use head = tokens"
-        if not isinstance(self.encoder, Stack):
+        if not isinstance(self.encoder, TransformerSpec):
             yield "head_transform", f"a {self.encoder.kind} encoder has no norm that it could share: use none"
         elif self.encoder.norm.mixes_positions:
             yield "head_transform", "statistics over the sequence mean nothing for single tokens: use axis = token"
 
-    def _patch_refusals(self, patches: Patches) -> Iterator[tuple[str, str]]:
+    def _patch_refusals(self, patches: PatchesSpec) -> Iterator[tuple[str, str]]:
         for setting, reason in patches.refusals():
             yield f"patches.{setting}", reason
         if self.embedding.segments:
@@ -231,7 +231,7 @@ class Encoder(ModelSpec):
             yield "pooler", "the first patch is only a corner of the image: give patches.class_token"
 
 
-class Classifier(Encoder):
+class ClassifierSpec(EncoderModelSpec):
     """An encoder with a classification head."""
 
     family: Literal["classifier"] = "classifier"  # type: ignore[assignment]
@@ -258,7 +258,7 @@ class Classifier(Encoder):
             yield "head", "a classifier has a head of its own, and fills in no tokens"
         if self.pooler and self.pooling != "first":
             yield "pooler", "the pooler sums up the first token: it needs pooling = first"
-        if self.pooling == "mean" and isinstance(self.encoder, Stack) and self.encoder.ends_centred:
+        if self.pooling == "mean" and isinstance(self.encoder, TransformerSpec) and self.encoder.ends_centred:
             yield "pooling", "statistics over the sequence make the mean of all tokens 0: use pooling = first"
         if self.patches is None:
             return
@@ -268,26 +268,32 @@ class Classifier(Encoder):
             yield "pooling", "the class token is there for the head to look at: use pooling = first"
 
 
-register(Seq2Seq, module="clearhead.models.seq2seq:Seq2Seq", cost="clearhead.costing.forms.family:Seq2SeqForm")
+register(Seq2SeqSpec, module="clearhead.models.seq2seq:Seq2Seq", cost="clearhead.costing.forms.family:Seq2SeqForm")
 register(
-    LanguageModel, module="clearhead.models.lm:LanguageModel", cost="clearhead.costing.forms.family:LanguageModelForm"
+    LanguageModelSpec,
+    module="clearhead.models.lm:LanguageModel",
+    cost="clearhead.costing.forms.family:LanguageModelForm",
 )
-register(Encoder, module="clearhead.models.encoder:EncoderModel", cost="clearhead.costing.forms.family:EncoderForm")
 register(
-    Classifier, module="clearhead.models.encoder:ClassifierModel", cost="clearhead.costing.forms.family:ClassifierForm"
+    EncoderModelSpec, module="clearhead.models.encoder:EncoderModel", cost="clearhead.costing.forms.family:EncoderForm"
+)
+register(
+    ClassifierSpec,
+    module="clearhead.models.encoder:ClassifierModel",
+    cost="clearhead.costing.forms.family:ClassifierForm",
 )
 
 
 class Recipe(Spec):
     """One model, described completely: its data, its parts, its training, its answers."""
 
-    data: Data = Data()
+    data: DataSpec = DataSpec()
     """What to learn from."""
-    model: SerializeAsAny[ModelSpec] = Seq2Seq()
+    model: SerializeAsAny[ModelSpec] = Seq2SeqSpec()
     """What to build."""
-    training: Training = Training()
+    training: TrainingSpec = TrainingSpec()
     """How to train it."""
-    decoding: Decoding = Decoding()
+    decoding: DecodingSpec = DecodingSpec()
     """How it answers."""
 
     def refusals(self) -> Iterator[tuple[str, str]]:

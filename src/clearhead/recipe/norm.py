@@ -4,10 +4,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from clearhead.recipe.registry import Kinded, register
+from clearhead.recipe.registry import KindSpec, register
 
 
-class NormSpec(Kinded):
+class NormSpec(KindSpec):
     """The base of every normalisation."""
 
     slot: ClassVar[str] = "norm"
@@ -34,7 +34,7 @@ class NormSpec(Kinded):
         return False
 
 
-class LayerNorm(NormSpec):
+class LayerNormSpec(NormSpec):
     """(x − μ)/σ, per token (L0.10, L2.8)."""
 
     kind: Literal["layernorm"] = "layernorm"
@@ -49,7 +49,7 @@ class LayerNorm(NormSpec):
         return self.axis == "sequence"
 
 
-class RmsNorm(NormSpec):
+class RmsNormSpec(NormSpec):
     """x / √(mean(x²) + ε): no mean, no shift (T5, Llama)."""
 
     kind: Literal["rmsnorm"] = "rmsnorm"
@@ -57,5 +57,5 @@ class RmsNorm(NormSpec):
     """Keeps the division away from zero; T5's value."""
 
 
-register(LayerNorm, module="clearhead.blocks.norm:LayerNorm", cost="clearhead.costing.forms.norm:layernorm")
-register(RmsNorm, module="clearhead.blocks.norm:RmsNorm", cost="clearhead.costing.forms.norm:rmsnorm")
+register(LayerNormSpec, module="clearhead.blocks.norm:LayerNorm", cost="clearhead.costing.forms.norm:layernorm")
+register(RmsNormSpec, module="clearhead.blocks.norm:RmsNorm", cost="clearhead.costing.forms.norm:rmsnorm")

@@ -1,8 +1,8 @@
 """What a recipe's settings bring along: said where a model is shown, costed or trained, so that nothing surprises."""
 
-from clearhead.recipe.attention import AttentionSpec, Linformer
-from clearhead.recipe.model import Cross, ModelSpec, Recipe
-from clearhead.recipe.position import NoPosition, PositionSpec
+from clearhead.recipe.attention import AttentionSpec, LinformerSpec
+from clearhead.recipe.model import CrossSpec, ModelSpec, Recipe
+from clearhead.recipe.position import NoPositionSpec, PositionSpec
 
 
 def notes_of(recipe: Recipe) -> list[str]:
@@ -16,7 +16,7 @@ def notes_of(recipe: Recipe) -> list[str]:
             here = [part for part in parts if _position(model, part).kind == position]
             if stacks[here[0]].brings_position:
                 notes.append(_positions(kind, here, position))
-        if isinstance(linformer := stacks[parts[0]], Linformer):
+        if isinstance(linformer := stacks[parts[0]], LinformerSpec):
             notes.append(f"{_named(parts)}: linformer attention reads up to {linformer.length} tokens")
     kinds = dict.fromkeys(attention.kind for attention in attentions.values())
     if len(kinds) > 1:
@@ -29,7 +29,7 @@ def notes_of(recipe: Recipe) -> list[str]:
 
 
 def _positions(kind: str, parts: list[str], position: str) -> str:
-    if position == NoPosition.name():
+    if position == NoPositionSpec.name():
         return f"{_named(parts)}: {kind} attention knows distances itself, so position.kind = none"
     return f"{_named(parts)}: {kind} attention knows distances itself, and {position} positions are added as well"
 
@@ -39,7 +39,7 @@ def _named(parts: list[str]) -> str:
 
 
 def _position(model: ModelSpec, part: str) -> PositionSpec:
-    position: PositionSpec = getattr(getattr(model, part), "position", NoPosition())
+    position: PositionSpec = getattr(getattr(model, part), "position", NoPositionSpec())
     return position
 
 
@@ -49,7 +49,7 @@ def _attentions(model: ModelSpec) -> dict[str, AttentionSpec]:
     found: dict[str, AttentionSpec] = {}
     for name in ("encoder", "decoder", "cross"):
         part = getattr(model, name, None)
-        if isinstance(part, Cross) and not getattr(decoder, "crosses", False):
+        if isinstance(part, CrossSpec) and not getattr(decoder, "crosses", False):
             continue
         attention = getattr(part, "attention", None)
         if isinstance(attention, AttentionSpec):

@@ -5,10 +5,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from clearhead.recipe.registry import Kinded, register
+from clearhead.recipe.registry import KindSpec, register
 
 
-class PositionSpec(Kinded):
+class PositionSpec(KindSpec):
     """The base of every position scheme; a new kind derives from it and is made known with ``register``."""
 
     slot: ClassVar[str] = "position"
@@ -32,14 +32,14 @@ class PositionSpec(Kinded):
         yield from ()
 
 
-class NoPosition(PositionSpec):
+class NoPositionSpec(PositionSpec):
     """No order at all: the model sees a set (L1.10)."""
 
     enters: ClassVar[Literal["embedding", "attention"]] = "embedding"
     kind: Literal["none"] = "none"
 
 
-class Sinusoidal(PositionSpec):
+class SinusoidalSpec(PositionSpec):
     """Sines and cosines of geometric wavelengths (L2.10); any length."""
 
     enters: ClassVar[Literal["embedding", "attention"]] = "embedding"
@@ -56,7 +56,7 @@ class Sinusoidal(PositionSpec):
             yield "..width", f"sinusoidal positions need an even width, not {width}"
 
 
-class Learned(PositionSpec):
+class LearnedSpec(PositionSpec):
     """One learned vector per position; a sequence longer than the table is an error."""
 
     enters: ClassVar[Literal["embedding", "attention"]] = "embedding"
@@ -67,7 +67,7 @@ class Learned(PositionSpec):
     """Rows before the first position: BART has 2, RoBERTa pad + 1."""
 
 
-class T5Buckets(PositionSpec):
+class T5BucketsSpec(PositionSpec):
     """A learned bias per head and bucket of distances, shared by all layers of a stack; any length."""
 
     enters: ClassVar[Literal["embedding", "attention"]] = "attention"
@@ -85,14 +85,14 @@ class T5Buckets(PositionSpec):
             yield "max_distance", f"must be more than {exact}, the distances that have a bucket of their own"
 
 
-class Alibi(PositionSpec):
+class AlibiSpec(PositionSpec):
     """A fixed bias per head that grows with the distance, −slope · |j − i|; any length, and nothing to learn."""
 
     enters: ClassVar[Literal["embedding", "attention"]] = "attention"
     kind: Literal["alibi"] = "alibi"
 
 
-class Shaw(PositionSpec):
+class ShawSpec(PositionSpec):
     """A learned vector for every distance, added to the keys, to the values, or to both (L2.12); any length."""
 
     enters: ClassVar[Literal["embedding", "attention"]] = "attention"
@@ -105,7 +105,7 @@ class Shaw(PositionSpec):
     """Distances are told apart up to this one, k; those beyond share its vector."""
 
 
-class Rotary(PositionSpec):
+class RotarySpec(PositionSpec):
     """RoPE: queries and keys are turned by an angle that grows with the position; any length."""
 
     enters: ClassVar[Literal["embedding", "attention"]] = "attention"
@@ -118,16 +118,16 @@ class Rotary(PositionSpec):
     """Sets the wavelengths, from 2π to about 2π times this."""
 
 
-register(NoPosition, module="clearhead.positions.absolute:NoPosition", cost="clearhead.costing.forms.position:none")
+register(NoPositionSpec, module="clearhead.positions.absolute:NoPosition", cost="clearhead.costing.forms.position:none")
 register(
-    Sinusoidal,
+    SinusoidalSpec,
     module="clearhead.positions.absolute:SinusoidalPosition",
     cost="clearhead.costing.forms.position:sinusoidal",
 )
 register(
-    Learned, module="clearhead.positions.absolute:LearnedPosition", cost="clearhead.costing.forms.position:learned"
+    LearnedSpec, module="clearhead.positions.absolute:LearnedPosition", cost="clearhead.costing.forms.position:learned"
 )
-register(T5Buckets, module="clearhead.positions.relative:BucketBias", cost="clearhead.costing.forms.position:t5")
-register(Alibi, module="clearhead.positions.relative:AlibiBias", cost="clearhead.costing.forms.position:alibi")
-register(Shaw, module="clearhead.positions.shaw:ShawPosition", cost="clearhead.costing.forms.position:shaw")
-register(Rotary, module="clearhead.positions.relative:RotaryPosition", cost="clearhead.costing.forms.position:rope")
+register(T5BucketsSpec, module="clearhead.positions.relative:BucketBias", cost="clearhead.costing.forms.position:t5")
+register(AlibiSpec, module="clearhead.positions.relative:AlibiBias", cost="clearhead.costing.forms.position:alibi")
+register(ShawSpec, module="clearhead.positions.shaw:ShawPosition", cost="clearhead.costing.forms.position:shaw")
+register(RotarySpec, module="clearhead.positions.relative:RotaryPosition", cost="clearhead.costing.forms.position:rope")

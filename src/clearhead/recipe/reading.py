@@ -8,9 +8,9 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from clearhead.errors import ModelFileError, Problem, RecipeError, did_you_mean
-from clearhead.recipe.model import Cross, ModelSpec, Recipe, Seq2Seq
+from clearhead.recipe.model import CrossSpec, ModelSpec, Recipe, Seq2SeqSpec
 from clearhead.recipe.naming import named, no_recipe
-from clearhead.recipe.registry import Kinded, Spec, kinds, load_plugins
+from clearhead.recipe.registry import KindSpec, Spec, kinds, load_plugins
 from clearhead.recipe.sources import (
     MODEL_WORDS,
     Given,
@@ -153,7 +153,7 @@ def _family(levels: Sequence[Settings]) -> type[ModelSpec]:
             kind = kinds("family").get(_word(given))
             if kind is not None and issubclass(kind.spec, ModelSpec):
                 return kind.spec
-    return Seq2Seq
+    return Seq2SeqSpec
 
 
 def _parts(levels: Sequence[Settings], family: type[ModelSpec]) -> Parts:
@@ -163,7 +163,7 @@ def _parts(levels: Sequence[Settings], family: type[ModelSpec]) -> Parts:
         base = spec_type(field)
         if base is not None and issubclass(base, StackSpec):
             parts[name] = _part_kind(levels, family, name, base)
-        elif base is not None and issubclass(base, Cross):
+        elif base is not None and issubclass(base, CrossSpec):
             parts[name] = base
     decoder = parts.get("decoder")
     if decoder is not None and issubclass(decoder, DecoderSpec) and not decoder.crosses:
@@ -217,7 +217,7 @@ def _parts_with_kind(parts: Parts, key: Key, given: Given) -> Parts:
 
     A kind of attention may say that only some of them are meant.
     """
-    if key[2:] != (Kinded.tag,):
+    if key[2:] != (KindSpec.tag,):
         return parts
     slots = {part: _slot(spec, key[1]) for part, spec in parts.items()}
     having = {
@@ -243,7 +243,7 @@ def _meaning(spec: type[Spec], name: str) -> tuple[str, str] | None:
 def _slot(spec: type[Spec], name: str) -> str:
     """The slot of a field that takes one of several kinds; "" for any other field."""
     inner = spec_type(spec.model_fields[name]) if name in spec.model_fields else None
-    return inner.slot if inner is not None and issubclass(inner, Kinded) else ""
+    return inner.slot if inner is not None and issubclass(inner, KindSpec) else ""
 
 
 def _heads(key: Key) -> Key:
@@ -259,7 +259,7 @@ def _merge(lower: Settings, upper: Settings, parts: Parts) -> Settings:
     for key, given in upper.items():
         if key == ("model", "family"):
             merged = _without_other_kinds(merged, key[:-1], "family", given.value)
-        elif len(key) == 4 and key[-1] == Kinded.tag and key[1] in parts and (slot := _slot(parts[key[1]], key[2])):
+        elif len(key) == 4 and key[-1] == KindSpec.tag and key[1] in parts and (slot := _slot(parts[key[1]], key[2])):
             merged = _without_other_kinds(merged, key[:-1], slot, given.value)
     for key, given in upper.items():
         put(merged, key, given)
@@ -311,7 +311,7 @@ def _with_own_positions(settings: Settings, parts: Parts) -> Settings:
     """
     changed = dict(settings)
     for part, spec in parts.items():
-        given = settings.get(("model", part, "attention", Kinded.tag))
+        given = settings.get(("model", part, "attention", KindSpec.tag))
         kind = None if given is None else kinds("attention").get(_word(given))
         if given is None or not getattr(kind and kind.spec, "brings_position", False) or not _slot(spec, "position"):
             continue
@@ -320,7 +320,7 @@ def _with_own_positions(settings: Settings, parts: Parts) -> Settings:
         if all(by_user and other.source.startswith(_PRESET) for other in said.values()):
             changed = {key: other for key, other in changed.items() if key not in said}
             none = Given("none", given.key, given.source, given.line, given.order)
-            changed["model", part, "position", Kinded.tag] = none
+            changed["model", part, "position", KindSpec.tag] = none
     return changed
 
 
@@ -377,7 +377,7 @@ class _Reader:
     def _kind(self, field: FieldInfo, table: Tree, path: Key) -> type[Spec] | None:
         """The spec that a table asks for: the field's own, or the kind that the table names."""
         base = spec_type(field)
-        if base is None or not issubclass(base, Kinded):
+        if base is None or not issubclass(base, KindSpec):
             return base
         if base.tag not in table:
             return type(field.default)
@@ -452,7 +452,7 @@ def _word(given: Given) -> str:
 
 
 def _needs_table(spec: type[Spec], node: Given) -> str:
-    if issubclass(spec, Kinded) and _word(node) in kinds(spec.slot):
+    if issubclass(spec, KindSpec) and _word(node) in kinds(spec.slot):
         return f"must be a table of settings: write {node.key}.{spec.tag}={node.value}"
     fields = [name for name in spec.model_fields if name != getattr(spec, "tag", None)] or list(spec.model_fields)
     return f"must be a table of settings: for instance {node.key}.{fields[0]}=… ({', '.join(spec.model_fields)})"

@@ -9,14 +9,14 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, SerializeAsAny
 
 from clearhead.recipe.attention import Count
-from clearhead.recipe.grid import Patches
-from clearhead.recipe.model import Seq2Seq
-from clearhead.recipe.registry import Kinded, register
+from clearhead.recipe.grid import PatchesSpec
+from clearhead.recipe.model import Seq2SeqSpec
+from clearhead.recipe.registry import KindSpec, register
 from clearhead.recipe.stack import DecoderSpec, EncoderSpec, StackSpec
-from clearhead.recipe.vocabulary import Embedding
+from clearhead.recipe.vocabulary import EmbeddingSpec
 
 
-class AlignmentSpec(Kinded):
+class AlignmentSpec(KindSpec):
     """The base of what a recurrent decoder knows of the source at each step."""
 
     slot: ClassVar[str] = "alignment"
@@ -32,14 +32,14 @@ class AlignmentSpec(Kinded):
         yield from ()
 
 
-class NoAlignment(AlignmentSpec):
+class NoAlignmentSpec(AlignmentSpec):
     """No attention: all that the decoder knows of the source is the state that it starts from."""
 
     looks: ClassVar[bool] = False
     kind: Literal["none"] = "none"
 
 
-class Bahdanau(AlignmentSpec):
+class BahdanauSpec(AlignmentSpec):
     """Bahdanau's attention: the state before the step asks, and the answer enters the step."""
 
     kind: Literal["bahdanau"] = "bahdanau"
@@ -51,7 +51,7 @@ class Bahdanau(AlignmentSpec):
     """How state, token and context become the output: the larger of each two features (the paper), or tanh."""
 
 
-class Luong(AlignmentSpec):
+class LuongSpec(AlignmentSpec):
     """Luong's attention: the state after the step asks, and the answer makes the output."""
 
     kind: Literal["luong"] = "luong"
@@ -86,19 +86,19 @@ class _Recurrent(StackSpec):
         """Features of the state."""
         return self.state or self.width
 
-    def embedding_refusals(self, embedding: Embedding) -> Iterator[tuple[str, str]]:
+    def embedding_refusals(self, embedding: EmbeddingSpec) -> Iterator[tuple[str, str]]:
         """A recurrent stack has no norm."""
         if embedding.norm:
             yield "norm", "a recurrent stack has no norm that its embeddings could share: use norm = false"
 
-    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
+    def refusals(self, patches: PatchesSpec | None = None) -> Iterator[tuple[str, str]]:
         """Dropout in places that are not there, and images."""
         yield from super().refusals(patches)
         if self.dropout.activation:
             yield "dropout.activation", "a recurrent stack has no feed-forward net: leave it at 0"
 
 
-class RecurrentEncoder(_Recurrent, EncoderSpec):
+class RecurrentEncoderSpec(_Recurrent, EncoderSpec):
     """A recurrent net that reads token by token: each vector has seen what came before, and perhaps what follows."""
 
     bidirectional: bool = True
@@ -109,22 +109,22 @@ class RecurrentEncoder(_Recurrent, EncoderSpec):
         """The states of both directions, side by side."""
         return self.state_size * (2 if self.bidirectional else 1)
 
-    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
+    def refusals(self, patches: PatchesSpec | None = None) -> Iterator[tuple[str, str]]:
         """Dropout in places that are not there."""
         yield from super().refusals(patches)
         if self.dropout.attention:
             yield "dropout.attention", "a recurrent encoder has no attention: give it to the decoder alone"
 
 
-class RecurrentDecoder(_Recurrent, DecoderSpec):
+class RecurrentDecoderSpec(_Recurrent, DecoderSpec):
     """A recurrent net that writes token by token, with or without attention to the encoder (L1.3)."""
 
-    attention: SerializeAsAny[AlignmentSpec] = Luong()
+    attention: SerializeAsAny[AlignmentSpec] = LuongSpec()
     """How it looks at the encoder."""
     start: Literal["ends", "mean", "zero"] = "ends"
     """The first state: tanh(W·x) of the encoder's first and last vectors, or of the mean of all; or zero."""
 
-    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
+    def refusals(self, patches: PatchesSpec | None = None) -> Iterator[tuple[str, str]]:
         """Dropout in places that are not there, and a decoder that would know nothing of the source."""
         yield from super().refusals(patches)
         if self.dropout.attention and not self.attention.looks:
@@ -142,35 +142,37 @@ class RecurrentDecoder(_Recurrent, DecoderSpec):
             yield "start", "without attention the first state is all that the decoder knows of the source: use ends"
 
 
-class Recurrent(Seq2Seq):
+class RecurrentSpec(Seq2SeqSpec):
     """Recurrent encoder and decoder: what Transformers replace (L1.2, L1.3); each may also be a Transformer."""
 
     family: Literal["recurrent"] = "recurrent"  # type: ignore[assignment]
-    encoder: SerializeAsAny[EncoderSpec] = RecurrentEncoder()
+    encoder: SerializeAsAny[EncoderSpec] = RecurrentEncoderSpec()
     """Reads the source."""
-    decoder: SerializeAsAny[DecoderSpec] = RecurrentDecoder()
+    decoder: SerializeAsAny[DecoderSpec] = RecurrentDecoderSpec()
     """Writes the target, token by token."""
 
 
 register(
-    NoAlignment,
+    NoAlignmentSpec,
     module="clearhead.blocks.alignment:NoAlignment",
     cost="clearhead.costing.forms.alignment:NoAlignmentForm",
 )
 register(
-    Bahdanau,
+    BahdanauSpec,
     module="clearhead.blocks.alignment:BahdanauAlignment",
     cost="clearhead.costing.forms.alignment:BahdanauForm",
 )
-register(Luong, module="clearhead.blocks.alignment:LuongAlignment", cost="clearhead.costing.forms.alignment:LuongForm")
 register(
-    RecurrentEncoder,
+    LuongSpec, module="clearhead.blocks.alignment:LuongAlignment", cost="clearhead.costing.forms.alignment:LuongForm"
+)
+register(
+    RecurrentEncoderSpec,
     module="clearhead.blocks.recurrent:RecurrentEncoder",
     cost="clearhead.costing.forms.recurrent:RecurrentEncoderForm",
 )
 register(
-    RecurrentDecoder,
+    RecurrentDecoderSpec,
     module="clearhead.blocks.recurrent:RecurrentDecoder",
     cost="clearhead.costing.forms.recurrent:RecurrentDecoderForm",
 )
-register(Recurrent, module="clearhead.models.seq2seq:Seq2Seq", cost="clearhead.costing.forms.family:Seq2SeqForm")
+register(RecurrentSpec, module="clearhead.models.seq2seq:Seq2Seq", cost="clearhead.costing.forms.family:Seq2SeqForm")

@@ -27,7 +27,7 @@ class Spec(BaseModel):
     )
 
 
-class Kinded(Spec):
+class KindSpec(Spec):
     """A table whose ``tag`` field (``kind``, or ``family``) says which spec it is."""
 
     slot: ClassVar[str]
@@ -43,7 +43,7 @@ class Kinded(Spec):
 class Kind:
     """One entry of the registry."""
 
-    spec: type[Kinded]
+    spec: type[KindSpec]
     module: str | type
     """The class that does the work, or ``"package.module:Class"``; it has a classmethod ``from_spec``."""
     cost: str | Callable[..., Any] | None = None
@@ -68,7 +68,7 @@ def _loaded(thing: Any) -> Any:
 _kinds: dict[str, dict[str, Kind]] = {}
 
 
-def register(spec: type[Kinded], *, module: str | type, cost: str | Callable[..., Any] | None = None) -> None:
+def register(spec: type[KindSpec], *, module: str | type, cost: str | Callable[..., Any] | None = None) -> None:
     """Add a kind: from then on recipes can name it, models are built with it, and ``clearhead cost`` knows it.
 
     ``spec`` is a frozen pydantic model derived from the base of its slot (``AttentionSpec``, ``PositionSpec``,
@@ -77,7 +77,7 @@ def register(spec: type[Kinded], *, module: str | type, cost: str | Callable[...
     ``"package.module:function"``.
     A name that is taken cannot be taken again, so that no package silently changes another's recipes.
     """
-    if not (isinstance(spec, type) and issubclass(spec, Kinded)):
+    if not (isinstance(spec, type) and issubclass(spec, KindSpec)):
         raise TypeError(f"a spec derives from AttentionSpec, PositionSpec, FeedForwardSpec or NormSpec, not {spec!r}")
     name = spec.model_fields[spec.tag].default if spec.tag in spec.model_fields else None
     if not isinstance(name, str):
@@ -114,12 +114,12 @@ def slots() -> tuple[str, ...]:
     return tuple(_kinds)
 
 
-def module_of(spec: Kinded) -> Any:
+def module_of(spec: KindSpec) -> Any:
     """The class that builds this spec; it has ``from_spec``."""
     return _kinds[spec.slot][spec.name()].load()
 
 
-def cost_of(spec: Kinded) -> Any:
+def cost_of(spec: KindSpec) -> Any:
     """The formula of this spec's cost."""
     formula = _kinds[spec.slot][spec.name()].load_cost()
     if formula is None:

@@ -5,18 +5,18 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, SerializeAsAny
 
-from clearhead.recipe.attention import AttentionSpec, Count, MultiHead, Place
-from clearhead.recipe.feedforward import FeedForwardSpec, Standard
-from clearhead.recipe.grid import Patches
-from clearhead.recipe.norm import LayerNorm, NormSpec
-from clearhead.recipe.position import Learned, PositionSpec, Sinusoidal
-from clearhead.recipe.registry import Kinded, Spec, register
-from clearhead.recipe.vocabulary import Embedding
+from clearhead.recipe.attention import AttentionPlace, AttentionSpec, Count, MultiHeadSpec
+from clearhead.recipe.feedforward import FeedForwardSpec, StandardSpec
+from clearhead.recipe.grid import PatchesSpec
+from clearhead.recipe.norm import LayerNormSpec, NormSpec
+from clearhead.recipe.position import LearnedSpec, PositionSpec, SinusoidalSpec
+from clearhead.recipe.registry import KindSpec, Spec, register
+from clearhead.recipe.vocabulary import EmbeddingSpec
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
 
-class Dropout(Spec):
+class DropoutSpec(Spec):
     """Where activations are dropped while training, and how often."""
 
     residual: Rate | Literal["auto"] = "auto"
@@ -35,7 +35,7 @@ def dropout_rate(setting: float | str) -> float:
     return 0.1 if isinstance(setting, str) else setting
 
 
-class StackSpec(Kinded):
+class StackSpec(KindSpec):
     """What encoders and decoders of every kind share."""
 
     kind: str
@@ -44,10 +44,10 @@ class StackSpec(Kinded):
     """Features of a token, d."""
     layers: Annotated[int, Field(ge=1, le=10_000)] = 3
     """Number of layers."""
-    dropout: Dropout = Dropout()
+    dropout: DropoutSpec = DropoutSpec()
     """Where activations are dropped while training."""
 
-    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
+    def refusals(self, patches: PatchesSpec | None = None) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for what cannot work together; settings are relative to the stack.
 
         ``patches`` are what it reads, if it reads images.
@@ -55,7 +55,7 @@ class StackSpec(Kinded):
         if patches is not None:
             yield "kind", f"a {self.kind} stack reads sequences: patches of an image need a transformer"
 
-    def embedding_refusals(self, embedding: Embedding) -> Iterator[tuple[str, str]]:
+    def embedding_refusals(self, embedding: EmbeddingSpec) -> Iterator[tuple[str, str]]:
         """Yield (setting of ``[model.embedding]``, reason) for what this stack cannot be embedded with."""
         del embedding
         yield from ()
@@ -85,18 +85,18 @@ class DecoderSpec(StackSpec):
         yield from ()
 
 
-class Stack(StackSpec):
+class TransformerSpec(StackSpec):
     """A stack of equal Transformer layers: the encoder, or the decoder."""
 
     causal: ClassVar[bool]
     """A token sees only itself and what came before."""
-    attention: SerializeAsAny[AttentionSpec] = MultiHead()
+    attention: SerializeAsAny[AttentionSpec] = MultiHeadSpec()
     """Self-attention."""
-    position: SerializeAsAny[PositionSpec] = Sinusoidal()
+    position: SerializeAsAny[PositionSpec] = SinusoidalSpec()
     """How the stack knows the order of its tokens."""
-    feedforward: SerializeAsAny[FeedForwardSpec] = Standard()
+    feedforward: SerializeAsAny[FeedForwardSpec] = StandardSpec()
     """The point-wise net of each layer."""
-    norm: SerializeAsAny[NormSpec] = LayerNorm()
+    norm: SerializeAsAny[NormSpec] = LayerNormSpec()
     """Normalisation around each sublayer."""
     residual: bool = True
     """x + f(x) around each sublayer (L2.7); without it deep stacks hardly train (L1.8)."""
@@ -106,11 +106,11 @@ class Stack(StackSpec):
         """Whether a norm over the sequence comes last, after which the mean of all tokens is 0."""
         return self.norm.mixes_positions and (self.norm.place == "post" or self.norm.has_final)
 
-    def refusals(self, patches: Patches | None = None) -> Iterator[tuple[str, str]]:
+    def refusals(self, patches: PatchesSpec | None = None) -> Iterator[tuple[str, str]]:
         """What attention, norm and positions cannot do in this stack."""
         part: Literal["encoder", "decoder"] = "decoder" if self.causal else "encoder"
         inside = self.position if self.position.enters == "attention" else None
-        place = Place(
+        place = AttentionPlace(
             part=part,
             width=self.width,
             memory_width=self.width,
@@ -132,7 +132,7 @@ class Stack(StackSpec):
             yield f"position.{setting}", reason
 
 
-def _grid_refusals(position: PositionSpec, patches: Patches | None) -> Iterator[tuple[str, str]]:
+def _grid_refusals(position: PositionSpec, patches: PatchesSpec | None) -> Iterator[tuple[str, str]]:
     """Positions that need a grid, and tables that do not hold one."""
     if position.planar and patches is None:
         yield "kind", f"{position.kind} positions need a grid: give [model.patches] to an encoder or a classifier"
@@ -142,18 +142,18 @@ def _grid_refusals(position: PositionSpec, patches: Patches | None) -> Iterator[
             f"a class token has no place in the grid, so {position.kind} knows no distance to it: "
             "use learned or sinusoidal-2d, or no class token",
         )
-    if isinstance(position, Learned) and patches is not None and position.size < patches.tokens:
+    if isinstance(position, LearnedSpec) and patches is not None and position.size < patches.tokens:
         yield "size", f"an image becomes {patches.tokens} tokens, the table holds {position.size} positions"
 
 
-class TransformerEncoder(Stack, EncoderSpec):
+class TransformerEncoderSpec(TransformerSpec, EncoderSpec):
     """Transformer layers that see the whole sequence."""
 
     causal: ClassVar[bool] = False
     kind: Literal["transformer"] = "transformer"
 
 
-class TransformerDecoder(Stack, DecoderSpec):
+class TransformerDecoderSpec(TransformerSpec, DecoderSpec):
     """Transformer layers that see only what came before, and the encoder through `[model.cross]`."""
 
     causal: ClassVar[bool] = True
@@ -162,12 +162,12 @@ class TransformerDecoder(Stack, DecoderSpec):
 
 
 register(
-    TransformerEncoder,
+    TransformerEncoderSpec,
     module="clearhead.models.assemble:TransformerEncoder",
     cost="clearhead.costing.forms.stack:TransformerForm",
 )
 register(
-    TransformerDecoder,
+    TransformerDecoderSpec,
     module="clearhead.models.assemble:TransformerDecoder",
     cost="clearhead.costing.forms.stack:TransformerForm",
 )

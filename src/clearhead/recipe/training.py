@@ -19,7 +19,7 @@ Metric = (
 )
 
 
-class Optimizer(Spec):
+class OptimizerSpec(Spec):
     """How gradients become steps."""
 
     kind: Literal["adamw", "muon"] = "adamw"
@@ -38,7 +38,7 @@ class Optimizer(Spec):
     """The highest learning rate of the matrices that Muon moves."""
 
 
-class Schedule(Spec):
+class ScheduleSpec(Spec):
     """How the learning rate changes."""
 
     kind: Literal["cosine", "linear", "inverse-sqrt", "constant"] = "cosine"
@@ -47,7 +47,7 @@ class Schedule(Spec):
     """Steps of rising rate: a number of steps, or below 1 a share of all steps."""
 
 
-class Masking(Spec):
+class MaskingSpec(Spec):
     """For encoders: which tokens are hidden while training, and what stands in their place (BERT)."""
 
     share: Annotated[float, Field(gt=0, lt=1)] = 0.15
@@ -70,7 +70,7 @@ RISING = ("bleu", "chrf", "token_accuracy", "accuracy", "macro_f1")
 """Metrics of which more is better."""
 
 
-class Training(Spec):
+class TrainingSpec(Spec):
     """How a model is trained."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
@@ -87,13 +87,13 @@ class Training(Spec):
     """Batches whose gradients make one step."""
     window: Annotated[int, Field(ge=1, le=1_000_000_000)] = 50_000
     """Examples that are shuffled and sorted by length together."""
-    optimizer: Optimizer = Optimizer()
+    optimizer: OptimizerSpec = OptimizerSpec()
     """How gradients become steps."""
-    schedule: Schedule = Schedule()
+    schedule: ScheduleSpec = ScheduleSpec()
     """How the learning rate changes."""
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] | None = None
     """Share of the probability that is spread over all tokens, or classes; without it 0.1, and 0 for lm and encoder."""
-    masking: Masking = Masking()
+    masking: MaskingSpec = MaskingSpec()
     """For encoders: which tokens are hidden."""
     shift: Annotated[int, Field(ge=0, le=100_000)] = 0
     """For pictures: each is moved by up to this many pixels up or down, and left or right, anew in every epoch."""
@@ -124,7 +124,7 @@ class Training(Spec):
             yield "masking.random", f"together with masking.masked ({self.masking.masked}) more than all hidden tokens"
 
 
-class Decoding(Spec):
+class DecodingSpec(Spec):
     """How a trained model answers: the same for dev scores, `eval` and `run`."""
 
     beam_size: Annotated[int, Field(ge=1, le=1000)] = 4

@@ -16,7 +16,7 @@ TokenId = Annotated[
 ]
 
 
-class Embedding(Spec):
+class EmbeddingSpec(Spec):
     """From token ids to vectors, and back."""
 
     scale: Literal["sqrt", "none"] = "sqrt"
@@ -34,7 +34,7 @@ class Embedding(Spec):
     """Multiply the decoder's output by 1/√d before the logits (T5)."""
 
 
-class Vocabulary(Spec):
+class VocabularySpec(Spec):
     """Sizes of the vocabularies and the ids of the special tokens: recorded, never assumed."""
 
     source: Size = 32_000

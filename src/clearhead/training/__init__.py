@@ -5,32 +5,32 @@ from clearhead.training.loss import token_loss
 from clearhead.training.manifest import Manifest, Stage
 from clearhead.training.objectives import Codecs, Objective, batch_loss, objective_of
 from clearhead.training.preparation import Prepared, prepare, reopen
-from clearhead.training.report import Report, Silence
-from clearhead.training.resuming import Asked, opened
-from clearhead.training.team import ALONE, Team, team_from_environment, threads_for_each
+from clearhead.training.process_group import SINGLE, ProcessGroup, process_group, threads_for_each
+from clearhead.training.report import Report, SilentReport
+from clearhead.training.resuming import StatedRecipe, opened
 from clearhead.training.trainer import Progress, Trainer
 from clearhead.training.writing import telling
 
 __all__ = [
-    "ALONE",
-    "Asked",
+    "SINGLE",
     "Codecs",
     "Manifest",
     "Objective",
     "Prepared",
+    "ProcessGroup",
     "Progress",
     "Report",
-    "Silence",
+    "SilentReport",
     "Stage",
-    "Team",
+    "StatedRecipe",
     "Trainer",
     "batch_loss",
     "has_trained",
     "objective_of",
     "opened",
     "prepare",
+    "process_group",
     "reopen",
-    "team_from_environment",
     "telling",
     "threads_for_each",
     "token_loss",

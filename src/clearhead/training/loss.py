@@ -53,9 +53,9 @@ class _ChunkedLoss(torch.autograd.Function):
                 logits += bias
             chosen = logits.gather(1, y[:, None])
             # softmax in place; log Σ exp(logit) is what remains of it for the loss
-            highest = logits.amax(1, keepdim=True)
-            total = logits.sub_(highest).exp_().sum(1, keepdim=True)
-            loss += (total.log() + highest - (1 - smoothing) * chosen).sum()
+            maximum = logits.amax(1, keepdim=True)
+            total = logits.sub_(maximum).exp_().sum(1, keepdim=True)
+            loss += (total.log() + maximum - (1 - smoothing) * chosen).sum()
             # ∂loss/∂logits = softmax − (1 − ε)·onehot − ε/V, whose last term waits until all rows are done
             gradient = logits.div_(total)
             gradient[torch.arange(len(y)), y] -= 1 - smoothing

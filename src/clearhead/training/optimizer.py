@@ -3,11 +3,11 @@
 from torch import nn, optim
 
 from clearhead.blocks import Output
-from clearhead.recipe import Optimizer
+from clearhead.recipe import OptimizerSpec
 from clearhead.training.muon import Muon
 
 
-def make_optimizers(model: nn.Module, spec: Optimizer) -> list[optim.Optimizer]:
+def make_optimizers(model: nn.Module, spec: OptimizerSpec) -> list[optim.Optimizer]:
     """The optimizers of a model; each group knows its highest rate as ``peak``.
 
     Matrices of the layers decay; biases, gains and embeddings do not.

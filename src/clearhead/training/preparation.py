@@ -28,12 +28,12 @@ from clearhead.training.contradictions import differences
 from clearhead.training.manifest import Manifest, Stage, checksum_of, damage, read_manifest, write_manifest
 from clearhead.training.objectives import Codecs, Objective, objective_of
 from clearhead.training.optimizer import make_optimizers
-from clearhead.training.team import ALONE, Team
+from clearhead.training.process_group import SINGLE, ProcessGroup
 
 DEFAULT_MINUTES = 10.0
-FOR_LOOKING = 0.12
+FOR_EVALUATIONS = 0.12
 """Part of a budget in minutes that is kept for looks at dev and checkpoints."""
-FEWEST_LOOKS, MOST_LOOKS = 4, 20
+FEWEST_EVALUATIONS, MOST_EVALUATIONS = 4, 20
 """Looks at dev in a run with a budget in minutes: one a minute, within these bounds."""
 _UNFINISHED = ".preparing"
 _TOKENIZERS = "tokenizers.json"
@@ -83,7 +83,7 @@ class Prepared:
         return _tokenizers(self.codecs)
 
 
-def prepare(recipe: Recipe, folder: Path, team: Team = ALONE) -> Prepared:
+def prepare(recipe: Recipe, folder: Path, group: ProcessGroup = SINGLE) -> Prepared:
     """Read, check and encode the data, learn tokenizers, fix the number of steps; if it fails, nothing is left."""
     with held(folder):
         corpus = read_corpus(recipe.data, format_of(recipe.model))
@@ -96,7 +96,7 @@ def prepare(recipe: Recipe, folder: Path, team: Team = ALONE) -> Prepared:
             examples = objective.open(made)
             if not len(examples):
                 raise DataError(f"every training pair is longer than data.max_length ({recipe.data.max_length} tokens)")
-            recipe = _with_dropout(_with_budget(_with_smoothing(recipe, objective), examples, team), examples)
+            recipe = _with_dropout(_with_budget(_with_smoothing(recipe, objective), examples, group), examples)
             assert recipe.training.steps is not None
             files = {path.name: checksum_of(path) for path in sorted(made.iterdir())}
             kept = {path.name: checksum_of(path) for path in (folder / "data").glob("stdin.*")}
@@ -138,10 +138,10 @@ def reopen(folder: Path) -> Prepared:
     return Prepared(folder, recipe, corpus, codecs, objective.open(folder / "data"), objective, manifest, tuple(notes))
 
 
-def extend(run: Prepared, steps: int, at: int, look_every: int) -> Prepared:
+def extend(run: Prepared, steps: int, at: int, evaluate_every: int) -> Prepared:
     """The run with more steps, from this one on; how often dev is looked at stays as it was. It is recorded first."""
     table = recipe_table(run.recipe)
-    table["training"] |= {"steps": steps, "evaluate_every": look_every}
+    table["training"] |= {"steps": steps, "evaluate_every": evaluate_every}
     recipe = recipe_from(table)
     asked = run.manifest.asked
     if asked is not None:
@@ -327,10 +327,10 @@ def _with_smoothing(recipe: Recipe, objective: Objective[Any, Any, Any]) -> Reci
     return recipe_from(table)
 
 
-def _with_budget(recipe: Recipe, examples: Encoded, team: Team) -> Recipe:
+def _with_budget(recipe: Recipe, examples: Encoded, group: ProcessGroup) -> Recipe:
     """Turn epochs or minutes into steps, the only clock of training."""
     spec = recipe.training
-    look_every = spec.evaluate_every
+    evaluate_every = spec.evaluate_every
     if spec.steps is not None:
         return recipe
     if spec.epochs is not None:
@@ -338,12 +338,12 @@ def _with_budget(recipe: Recipe, examples: Encoded, team: Team) -> Recipe:
         steps = max(1, spec.epochs * len(plan) // spec.accumulate)
     else:
         minutes = spec.minutes or DEFAULT_MINUTES
-        steps = max(1, int(60 * minutes * (1 - FOR_LOOKING) / seconds_per_step(recipe, examples, team)))
-        looks = max(FEWEST_LOOKS, min(MOST_LOOKS, round(minutes)))
-        look_every = spec.evaluate_every or max(1, steps // looks)
+        steps = max(1, int(60 * minutes * (1 - FOR_EVALUATIONS) / seconds_per_step(recipe, examples, group)))
+        evaluations = max(FEWEST_EVALUATIONS, min(MOST_EVALUATIONS, round(minutes)))
+        evaluate_every = spec.evaluate_every or max(1, steps // evaluations)
     table = recipe_table(recipe)
     kept = {name: value for name, value in table["training"].items() if name not in ("epochs", "minutes")}
-    table["training"] = kept | {"steps": steps} | ({"evaluate_every": look_every} if look_every else {})
+    table["training"] = kept | {"steps": steps} | ({"evaluate_every": evaluate_every} if evaluate_every else {})
     return recipe_from(table)
 
 
@@ -361,7 +361,9 @@ def _with_dropout(recipe: Recipe, examples: Encoded) -> Recipe:
     return recipe_from(table)
 
 
-def seconds_per_step(recipe: Recipe, examples: Encoded, team: Team = ALONE, *, at_least: float = 6.0) -> float:
+def seconds_per_step(
+    recipe: Recipe, examples: Encoded, group: ProcessGroup = SINGLE, *, at_least: float = 6.0
+) -> float:
     """A short calibration on a throw-away model: real steps over real batches, the first few not counted.
 
     In a team one process's share of each batch is timed; what the processes send each other is not.
@@ -375,7 +377,7 @@ def seconds_per_step(recipe: Recipe, examples: Encoded, team: Team = ALONE, *, a
     while sum(times) < at_least and len(times) < 200:
         start = time.perf_counter()
         for _ in range(spec.accumulate):
-            rows, _ = team.share(plan[len(times) % len(plan)])
+            rows, _ = group.share(plan[len(times) % len(plan)])
             batch = objective.batch(examples, rows, 0)
             (objective.loss(model, batch) / batch.tokens).backward()
         for optimizer in optimizers:

@@ -19,7 +19,7 @@ from rich.live import Live
 
 from clearhead.errors import MissingExtra
 from clearhead.files import write_whole
-from clearhead.training.live import Standing, clock_face
+from clearhead.training.progress_line import ProgressLine, clock_face
 from clearhead.training.writing import telling
 
 METRICS, CLOCK = "metrics.jsonl", "clock.jsonl"
@@ -34,7 +34,7 @@ class Report:
         self._board = _Board(folder / "tensorboard") if tensorboard else None
         self._console = Console(stderr=True, highlight=False)
         self._live: Live | None = None
-        self._standing = Standing(0, steps)
+        self._progress = ProgressLine(0, steps)
         self.logs = True
         """Whether what is said goes to the log too: not if it stands there already."""
 
@@ -53,13 +53,13 @@ class Report:
 
     def start(self, step: int) -> None:
         """Show a line that follows the steps, if there is somebody to see it."""
-        self._standing = Standing(step, self.steps)
+        self._progress = ProgressLine(step, self.steps)
         if self._board is not None:
             self._board.open(step)
         if self._console.is_terminal and not self.quiet:
             # stdout is not ours: whoever redirects it wants what is printed there
             self._live = Live(
-                self._standing, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
+                self._progress, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
             )
             self._live.start()
 
@@ -81,7 +81,7 @@ class Report:
         self._append(CLOCK, {"step": row["step"], "seconds": round(seconds, 2), "tokens_per_second": round(speed)})
         if self._board is not None:
             self._board.add("train", {**row, "tokens_per_second": speed})
-        shown = self._standing
+        shown = self._progress
         shown.step, shown.loss, shown.speed = step, row["loss"], speed
         shown.seconds_left = (self.steps - step) * seconds / max(1, step)
         if self._live is None and not self.quiet and step % 200 == 0:
@@ -95,7 +95,7 @@ class Report:
         if self._board is not None:
             self._board.add("dev", row)
         found = {name.removeprefix("dev_"): value for name, value in row.items() if name != "step"}
-        self._standing.dev = found
+        self._progress.dev = found
         scores = "  ".join(f"{name} {value:.2f}" for name, value in found.items())
         self.say(f"step {int(row['step']):,}  {seconds / 60:.1f} min  dev: {scores}{'  (best so far)' if best else ''}")
 
@@ -199,7 +199,7 @@ class _Board:
                     self._writer.add_scalar(f"{group}/{name.removeprefix('dev_')}", value, int(row["step"]))
 
 
-class Silence(Report):
+class SilentReport(Report):
     """For the members of a team, whose leader speaks and writes for all."""
 
     def say(self, text: str) -> None:

@@ -10,22 +10,22 @@ from clearhead.recipe import Recipe, Settings, recipe_table
 from clearhead.training.checkpoint import has_trained, load_checkpoint
 from clearhead.training.contradictions import contradictions
 from clearhead.training.preparation import Prepared, extend, prepare, reopen
-from clearhead.training.schedule import told_schedule
-from clearhead.training.team import ALONE, Team
-from clearhead.training.trainer import look_every
+from clearhead.training.process_group import SINGLE, ProcessGroup
+from clearhead.training.schedule import describe_schedule
+from clearhead.training.trainer import evaluate_every
 
 _STEPS = ("training", "steps")
 
 
 @dataclass(frozen=True)
-class Asked:
+class StatedRecipe:
     """A recipe, and which of its settings somebody gave; the others are defaults, and contradict nothing."""
 
     recipe: Recipe
     given: Settings = field(default_factory=dict)
 
 
-def opened(asked: Asked, folder: Path, team: Team = ALONE, *, resume: bool) -> tuple[Prepared, bool]:
+def opened(asked: StatedRecipe, folder: Path, group: ProcessGroup = SINGLE, *, resume: bool) -> tuple[Prepared, bool]:
     """The run in this folder, and whether it was there; if not, it is prepared.
 
     A folder in which nothing was trained yet is prepared anew, unless it is to be resumed. One with a model in it is
@@ -43,7 +43,7 @@ def opened(asked: Asked, folder: Path, team: Team = ALONE, *, resume: bool) -> t
     if resume and not there and asked.recipe.data.task == "none" and asked.recipe.data.train is None:
         raise DataError(f"{folder}: has no run to continue, and no data are named to begin one")
     if not there or not resume:
-        return prepare(asked.recipe, folder, team), False
+        return prepare(asked.recipe, folder, group), False
     run = reopen(folder)
     _require_checkpoint(folder)
     return _agreed(asked, run), True
@@ -58,7 +58,7 @@ def _require_checkpoint(folder: Path) -> None:
         )
 
 
-def _agreed(asked: Asked, run: Prepared) -> Prepared:
+def _agreed(asked: StatedRecipe, run: Prepared) -> Prepared:
     """The run, extended if that is what is asked for; everything else that differs from it is refused together."""
     problems = contradictions(asked.recipe, asked.given, run.manifest.asked, recipe_table(run.recipe))
     others = [problem for problem in problems if problem.key != ".".join(_STEPS)]
@@ -76,8 +76,10 @@ def _agreed(asked: Asked, run: Prepared) -> Prepared:
     if wanted <= has:
         advice = f"its {has:,} steps are done: to continue, ask for more than {has:,} with --max-steps"
         raise RecipeError([*problems, Problem("", "", f"{run.folder}: {advice}")])
-    longer = extend(run, wanted, step, look_every(run.recipe.training))
-    note = f"continuing from step {step:,} to step {wanted:,}; {told_schedule(longer.recipe.training, step, wanted)}"
+    longer = extend(run, wanted, step, evaluate_every(run.recipe.training))
+    note = (
+        f"continuing from step {step:,} to step {wanted:,}; {describe_schedule(longer.recipe.training, step, wanted)}"
+    )
     return replace(longer, notes=(*run.notes, note))
 
 

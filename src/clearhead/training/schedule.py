@@ -2,10 +2,10 @@
 
 import math
 
-from clearhead.recipe import Schedule, Training
+from clearhead.recipe import ScheduleSpec, TrainingSpec
 
 
-def rate_at(step: int, spec: Schedule, total: int) -> float:
+def rate_at(step: int, spec: ScheduleSpec, total: int) -> float:
     """The share of the highest rate at this step, counted from 0: a linear rise, then the schedule."""
     warmup = max(1, round(spec.warmup if spec.warmup >= 1 else spec.warmup * total))
     if step < warmup:
@@ -18,7 +18,7 @@ def rate_at(step: int, spec: Schedule, total: int) -> float:
     return math.sqrt(warmup / (step + 1)) if spec.kind == "inverse-sqrt" else 1.0
 
 
-def told_schedule(spec: Training, start: int, total: int) -> str:
+def describe_schedule(spec: TrainingSpec, start: int, total: int) -> str:
     """What the rate will be from a step on, in words and numbers."""
     rate, peak = [], spec.optimizer.rate
     places = [step for step in dict.fromkeys((start, (start + total) // 2, total - 1)) if start <= step < total]

@@ -20,7 +20,7 @@ from clearhead.data import Encoded, padding_share, plan_epoch
 from clearhead.errors import ClearheadError, DamagedFile, DataError, Diverged, Interrupted, ModelFileError
 from clearhead.locks import held
 from clearhead.models import Model, load_model, stored_tensors
-from clearhead.recipe import RISING, Training
+from clearhead.recipe import RISING, TrainingSpec
 from clearhead.training.checkpoint import (
     Checkpoint,
     load_checkpoint,
@@ -31,15 +31,15 @@ from clearhead.training.checkpoint import (
 from clearhead.training.manifest import Stage
 from clearhead.training.objectives import Objective
 from clearhead.training.optimizer import make_optimizers
+from clearhead.training.process_group import SINGLE, ProcessGroup
 from clearhead.training.report import Report
 from clearhead.training.schedule import rate_at
-from clearhead.training.team import ALONE, Team
 
 Evaluate = Callable[[Model], dict[str, float]]
 LOG_EVERY = 20
 EXPLODED = 3.0
 """A loss this many times the lowest one so far, with 1 added to it, will not come back."""
-LOOK_EVERY = 50
+EVALUATE_EVERY = 50
 """Steps between looks at dev, at least, unless the recipe says otherwise."""
 
 
@@ -88,7 +88,7 @@ class Trainer:
         model: Model,
         examples: Encoded,
         objective: Objective[Any, Any, Any],
-        spec: Training,
+        spec: TrainingSpec,
         *,
         steps: int,
         folder: Path,
@@ -96,7 +96,7 @@ class Trainer:
         metric: str,
         save_best: Callable[[Model], None],
         report: Report,
-        team: Team = ALONE,
+        group: ProcessGroup = SINGLE,
         stages: Sequence[Stage] = (),
         identity: str = "",
     ) -> None:
@@ -104,20 +104,20 @@ class Trainer:
         self.spec, self.steps = spec, steps
         self.stages = tuple(stages) or (Stage(steps, steps),)
         self.folder, self.evaluate, self.metric = folder, evaluate, metric
-        self.save_best, self.report, self.team = save_best, report, team
+        self.save_best, self.report, self.group = save_best, report, group
         self.average = copy.deepcopy(model).requires_grad_(requires_grad=False) if spec.average else model
         self.optimizers = make_optimizers(model, spec.optimizer)
         self.identity = identity
         self.progress = Progress()
-        self.look_every = look_every(spec)
-        self.save_every = spec.save_every or self.look_every
+        self.evaluate_every = evaluate_every(spec)
+        self.save_every = spec.save_every or self.evaluate_every
         self._plan: tuple[int, list[NDArray[np.int64]]] = (-1, [])
 
     # ---- the loop ----
 
     def run(self) -> Progress:
         """Train to the end of the budget, or until patience ends."""
-        with held(self.folder) if self.team.leads else nullcontext():
+        with held(self.folder) if self.group.leads else nullcontext():
             return self._run()
 
     def _run(self) -> Progress:
@@ -135,10 +135,10 @@ class Trainer:
                 last = step == self._stage(step - 1).total
                 if step % LOG_EVERY == 0 or last:
                     self._log()
-                if step % self.look_every == 0 or last:
-                    self._look_at_dev()
+                if step % self.evaluate_every == 0 or last:
+                    self._evaluate()
                     progress.seconds = time.monotonic() - started
-                stopped = self.team.highest(stop[0] if stop else 0)
+                stopped = self.group.maximum(stop[0] if stop else 0)
                 if step % self.save_every == 0 or last or stopped or self.finished:
                     self.save()
                 if stopped:
@@ -180,15 +180,15 @@ class Trainer:
         self.model.train()
         loss_sum, tokens = 0.0, 0
         for _ in range(self.spec.accumulate):
-            rows, counts = self.team.share(self._next_rows())
+            rows, counts = self.group.share(self._next_rows())
             batch = self.objective.batch(self.examples, rows, self.progress.epoch)
             loss = counts * self.objective.loss(self.model, batch)
             torch.autograd.backward(loss)
             loss_sum += float(loss.detach())
             tokens += counts * batch.tokens
-        loss_sum, total = self.team.sums(loss_sum, tokens)
+        loss_sum, total = self.group.sum_of(loss_sum, tokens)
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
-        self.team.sum_in_place(gradients)
+        self.group.sum_in_place(gradients)
         norm = float(torch.nn.utils.get_total_norm(gradients)) / total
         self._check(loss_sum / total, norm)
         torch._foreach_mul_(gradients, min(1.0, self.spec.clip / (norm + 1e-6)) / total)
@@ -247,11 +247,14 @@ class Trainer:
         )
         progress.loss_sum, progress.token_sum, progress.busy = 0.0, 0, 0.0
 
-    def _look_at_dev(self) -> None:
+    def _evaluate(self) -> None:
         """Score the average on dev, and keep it if it is the best so far."""
         progress = self.progress
-        scores = self.evaluate(self.average) if self.team.leads else {}
-        value, loss = self.team.told(scores.get(self.metric, 0.0)), self.team.told(scores.get("loss", math.inf))
+        scores = self.evaluate(self.average) if self.group.leads else {}
+        value, loss = (
+            self.group.from_leader(scores.get(self.metric, 0.0)),
+            self.group.from_leader(scores.get("loss", math.inf)),
+        )
         sign = 1 if self.metric in RISING else -1
         higher = progress.best is None or sign * value > sign * progress.best
         tied = value == progress.best and progress.best_loss is not None and loss < progress.best_loss
@@ -259,7 +262,7 @@ class Trainer:
         progress.waited = 0 if higher else progress.waited + 1
         if better:
             progress.best, progress.best_loss, progress.best_step = value, loss, progress.step
-            if self.team.leads:
+            if self.group.leads:
                 self.save_best(self.average)
         row = {"step": progress.step} | {f"dev_{name}": score for name, score in scores.items()}
         progress.history.append(row)
@@ -276,8 +279,8 @@ class Trainer:
         if self.average is not self.model:
             tensors |= {f"average.{name}": tensor for name, tensor in stored_tensors(self.average).items()}
         tensors |= optimizer_tensors(self.optimizers)
-        tensors["random"] = self.team.gathered(torch.random.get_rng_state())
-        if self.team.leads:
+        tensors["random"] = self.group.gather(torch.random.get_rng_state())
+        if self.group.leads:
             state = asdict(self.progress) | {"files": self.report.checksums(), "run": self.identity}
             save_checkpoint(self.folder / "last", self.progress.step, Checkpoint(tensors, state))
 
@@ -289,7 +292,7 @@ class Trainer:
         if checkpoint is None:
             return False
         random = checkpoint.tensors["random"].reshape(-1, len(torch.random.get_rng_state()))
-        if len(random) != self.team.size:
+        if len(random) != self.group.size:
             raise ClearheadError(
                 f"{self.folder}: was trained by {len(random)} processes and goes on as it was only with as many: "
                 f"torchrun --nproc-per-node {len(random)} -m clearhead train … --resume"
@@ -309,7 +312,7 @@ class Trainer:
         self.report.forget_after(self.progress.step, checkpoint.state.get("files"), self.progress.history)
         self._require_best()
         # last, as loading a model draws numbers; torch reads a view from its start
-        torch.random.set_rng_state(random[self.team.rank].clone())
+        torch.random.set_rng_state(random[self.group.rank].clone())
         return True
 
     def _require_best(self) -> None:
@@ -318,16 +321,16 @@ class Trainer:
         if progress.best is None:
             return
         complaint = ""
-        if self.team.leads:
+        if self.group.leads:
             try:
                 if load_model(path).model.spec != self.model.spec:
                     complaint = f"{path}: is the model of another run"
             except ModelFileError as error:
                 complaint = str(error)
-        if not self.team.told(float(bool(complaint))):
+        if not self.group.from_leader(float(bool(complaint))):
             return
         if progress.best_step == progress.step:
-            if self.team.leads:
+            if self.group.leads:
                 self.save_best(self.average)
             self.report.say(f"{complaint}; it is the model of the last checkpoint, and was restored from it")
         elif self.finished:
@@ -375,10 +378,10 @@ class Trainer:
         return sum(kept.values())
 
 
-def look_every(spec: Training) -> int:
+def evaluate_every(spec: TrainingSpec) -> int:
     """Steps between looks at dev."""
     assert spec.steps is not None  # prepare() has fixed it
-    return spec.evaluate_every or max(LOOK_EVERY, min(1000, spec.steps // 20))
+    return spec.evaluate_every or max(EVALUATE_EVERY, min(1000, spec.steps // 20))
 
 
 def _copy(into: dict[str, Tensor], tensors: dict[str, Tensor], prefix: str) -> None:

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator, Sequence
 
-from clearhead.recipe import Decoding
+from clearhead.recipe import DecodingSpec
 from tools.attack.case import Case
 from tools.attack.kinds.damage import NASTY, copy_of
 from tools.attack.victims import Victim
@@ -13,7 +13,7 @@ RIGHT = frozenset({0, 2, 4})
 
 def cases(chance: random.Random, victims: Sequence[Victim]) -> Iterator[Case]:
     """Every setting × every nasty value × the commands that decode, without end."""
-    names = list(Decoding.model_fields)
+    names = list(DecodingSpec.model_fields)
     while True:
         victim = chance.choice(victims)
         settings = [

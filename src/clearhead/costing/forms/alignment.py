@@ -8,7 +8,7 @@ from sympy import Expr
 from clearhead.costing.forms.attention import choose
 from clearhead.costing.forms.letters import B
 from clearhead.costing.forms.sketch import ONE, ZERO, Ledger, Sketch, Time
-from clearhead.recipe import Bahdanau, Luong, NoAlignment
+from clearhead.recipe import BahdanauSpec, LuongSpec, NoAlignmentSpec
 
 
 class AlignmentForm:
@@ -48,7 +48,7 @@ class AlignmentForm:
 class NoAlignmentForm(AlignmentForm):
     """The states themselves; if they have another width, through a linear map."""
 
-    spec: NoAlignment
+    spec: NoAlignmentSpec
 
     def declare(self) -> None:
         """A map, if the widths differ."""
@@ -94,7 +94,7 @@ class _Looking(AlignmentForm):
         memory = self._memory
         self.keys = memory if self._score == "dot" else memory.linear(self._size, bias=False, known=True)
 
-    def look(self, states: Sketch) -> Sketch:
+    def attend(self, states: Sketch) -> Sketch:
         """The context of each state."""
         memory, (_, steps, _) = self._memory, states.shape
         keys = self.keys or self.ledger.constant(B, memory.shape[-2], self._size)
@@ -111,7 +111,7 @@ class _Looking(AlignmentForm):
 class BahdanauForm(_Looking):
     """The state before the step asks; the answer enters the step, and the readout."""
 
-    spec: Bahdanau
+    spec: BahdanauSpec
     feeds = "context"
 
     @property
@@ -132,7 +132,7 @@ class BahdanauForm(_Looking):
     def enters(self, state: Sketch, last: list[Sketch]) -> Sketch:
         """What the state sees."""
         del last
-        context = self.look(state.view(B, ONE, self.state))
+        context = self.attend(state.view(B, ONE, self.state))
         return context.view(B, self.fed)
 
     def contexts(self, length: Expr, time: Time) -> Sketch:
@@ -156,7 +156,7 @@ class BahdanauForm(_Looking):
 class LuongForm(_Looking):
     """The state after the step asks; the answer makes the output, which may enter the next step."""
 
-    spec: Luong
+    spec: LuongSpec
 
     @property
     def feeds(self) -> Literal["nothing", "output"]:  # type: ignore[override]
@@ -188,5 +188,5 @@ class LuongForm(_Looking):
         """tanh(W[c; s])."""
         del tokens, contexts
         _, length, _ = states.shape
-        joined = self.look(states).beside(states, B, length, self._memory.shape[-1] + self.state)
+        joined = self.attend(states).beside(states, B, length, self._memory.shape[-1] + self.state)
         return joined.linear(self.width, bias=False, known=True).apply(keeps="output")

@@ -10,11 +10,11 @@ from sympy import Expr
 
 from clearhead.costing.forms.position import Scheme
 from clearhead.costing.forms.sketch import FLOAT, MASK, ONE, Ledger, Sketch, Storage, Time, product
-from clearhead.recipe import Linformer, MultiHead
+from clearhead.recipe import LinformerSpec, MultiHeadSpec
 
 
 @dataclass(frozen=True)
-class Look:
+class AttentionSetting:
     """What the queries of one call can see."""
 
     part: str = ""
@@ -35,47 +35,52 @@ class Look:
         return (keys + 1) / (2 * keys) if self.causal and queries == keys else ONE
 
 
-def multihead(spec: MultiHead, x: Sketch, memory: Sketch | None = None, *, look: Look) -> Sketch:
+def multihead(spec: MultiHeadSpec, x: Sketch, memory: Sketch | None = None, *, setting: AttentionSetting) -> Sketch:
     """concat(head_1 … head_h) W_O (L0.8, L4.2): projections, scores, choice, values, output."""
-    return _multihead(spec, x, memory, look=look, shrink=None)
+    return _multihead(spec, x, memory, setting=setting, shrink=None)
 
 
 def _multihead(
-    spec: MultiHead, x: Sketch, memory: Sketch | None, *, look: Look, shrink: Callable[[Sketch, str], Sketch] | None
+    spec: MultiHeadSpec,
+    x: Sketch,
+    memory: Sketch | None,
+    *,
+    setting: AttentionSetting,
+    shrink: Callable[[Sketch, str], Sketch] | None,
 ) -> Sketch:
     """``shrink`` sums up keys and values, if something does."""
     ledger, letters, width = x.ledger, x.ledger.letters, x.shape[-1]
-    h = letters("h", spec.heads, look.part)
-    q = letters("d_q", spec.query_size, look.part) if spec.query_size else width / h
-    e = letters("d_v", spec.value_size, look.part) if spec.value_size else width / h
+    h = letters("h", spec.heads, setting.part)
+    q = letters("d_q", spec.query_size, setting.part) if spec.query_size else width / h
+    e = letters("d_v", spec.value_size, setting.part) if spec.value_size else width / h
 
     def project(tokens: Sketch, size: Expr) -> Sketch:
         return (tokens.linear(h * size, bias=spec.bias) if spec.projections else tokens).split_heads(h)
 
-    query = look.scheme.rotate(project(x, q))
+    query = setting.scheme.rotate(project(x, q))
     candidates = x if memory is None else memory
-    outside = Ledger(letters=letters) if look.stored else ledger  # what the cache holds was paid for before
+    outside = Ledger(letters=letters) if setting.stored else ledger  # what the cache holds was paid for before
     candidates = replace(candidates, ledger=outside)
-    keys, values = look.scheme.rotate(project(candidates, q)), project(candidates, e)
+    keys, values = setting.scheme.rotate(project(candidates, q)), project(candidates, e)
     if shrink is not None:
         keys, values = shrink(keys, "keys"), shrink(values, "values")
-    if look.stored:
+    if setting.stored:
         keys, values = (replace(part.detach(), ledger=ledger, time=Time()) for part in (keys, values))
         ledger.count("cache", keys.storage.size + values.storage.size)
-    if look.so_far is not None:
-        keys, values = keep(keys, look.so_far), keep(values, look.so_far)
+    if setting.so_far is not None:
+        keys, values = keep(keys, setting.so_far), keep(values, setting.so_far)
     if spec.score == "multiplicative":
         ledger.parameter(h, q, q)
         query = query.matmul(replace(ledger.input(x.shape[0], h, q, q), packed=False))  # expanded over the batch
     ledger.mixes()
-    heads = attend(query, keys, values, spec=spec, look=look)
+    heads = attend(query, keys, values, spec=spec, setting=setting)
     joined = heads.join_heads()
     return joined.linear(width, bias=spec.bias) if spec.output else joined
 
 
-def linformer(spec: Linformer, x: Sketch, memory: Sketch | None = None, *, look: Look) -> Sketch:
+def linformer(spec: LinformerSpec, x: Sketch, memory: Sketch | None = None, *, setting: AttentionSetting) -> Sketch:
     """Keys and values summed up into k slots (L2.14): 4nd² + 4nkd."""
-    k, longest = _slots(spec, x.ledger, look.part)
+    k, longest = _slots(spec, x.ledger, setting.part)
 
     def shrink(heads: Sketch, which: str) -> Sketch:
         batch, count, length, size = heads.shape
@@ -87,19 +92,19 @@ def linformer(spec: Linformer, x: Sketch, memory: Sketch | None = None, *, look:
         joined = heads.view(batch, count * size, length, packed=False)
         return joined.linear(k, bias=False, known=True).view(batch, count, k, size)
 
-    return _multihead(spec, x, memory, look=replace(look, scheme=Scheme()), shrink=shrink)
+    return _multihead(spec, x, memory, setting=replace(setting, scheme=Scheme()), shrink=shrink)
 
 
-def _slots(spec: Linformer, ledger: Ledger, part: str) -> tuple[Expr, Expr]:
+def _slots(spec: LinformerSpec, ledger: Ledger, part: str) -> tuple[Expr, Expr]:
     return ledger.letters("k", spec.rank, part), ledger.letters("N", spec.length, part)
 
 
-def _length_map(spec: Linformer, ledger: Ledger, heads: Expr, k: Expr, longest: Expr) -> None:
+def _length_map(spec: LinformerSpec, ledger: Ledger, heads: Expr, k: Expr, longest: Expr) -> None:
     if spec.sharing != "layerwise":
         ledger.parameter(heads if spec.sharing == "none" else ONE, k, longest)
 
 
-def _shared_by_layers(spec: Linformer, ledger: Ledger, width: Expr, part: str) -> None:
+def _shared_by_layers(spec: LinformerSpec, ledger: Ledger, width: Expr, part: str) -> None:
     """The one map of all layers, heads, keys and values."""
     del width
     if spec.sharing == "layerwise":
@@ -117,10 +122,10 @@ def keep(new: Sketch, so_far: Expr) -> Sketch:
     return new.view(*shape)
 
 
-def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHead, look: Look) -> Sketch:
+def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHeadSpec, setting: AttentionSetting) -> Sketch:
     """choice(score/scale + bias)V (L0.5): explicit, which forms the n×m weights, or fused, which does not (L1.11)."""
-    n, m, scheme = query.shape[-2], keys.shape[-2], look.scheme
-    visible, stepping = look.visible(n, m), look.so_far is not None
+    n, m, scheme = query.shape[-2], keys.shape[-2], setting.scheme
+    visible, stepping = setting.visible(n, m), setting.so_far is not None
     fusable = query.ledger.path == "fused" and spec.score != "additive" and spec.choice == "soft"
     if fusable and not stepping and scheme.by_blocks is not None:
         query.ledger.save(Storage(scheme.by_blocks * FLOAT))
@@ -129,7 +134,7 @@ def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHead, look
     if (term := scheme.key_term(query)) is not None:
         term = term.scale() if scaled else term
         bias = term if bias is None else bias.add(term)
-    masked = look.causal and not stepping
+    masked = setting.causal and not stepping
     if fusable and not scheme.weighs_positions:
         if scheme.by_distance is not None and not stepping:  # what may not be seen is −∞ in it
             keys, values, bias, masked = keys.copy(), values.copy(), scheme.by_distance, False

@@ -58,7 +58,7 @@ class Crossover:
     crossings: tuple[Crossing, ...]
     cheaper_at_first: str
 
-    def told(self, crossing: Crossing) -> str:
+    def equal_at(self, crossing: Crossing) -> str:
         """A crossing in words: where the two are equal, in letters and as a number, or the first length behind it."""
         if crossing.formula is None:
             return f"{self.letter} = {crossing.at:,}"

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 from sympy import Expr, Integer
 
-from clearhead.costing.forms.attention import Look, choose, keep, without_weights
+from clearhead.costing.forms.attention import AttentionSetting, choose, keep, without_weights
 from clearhead.costing.forms.letters import later, least
 from clearhead.costing.forms.norm import token_norm
 from clearhead.costing.forms.position import distances_within
 from clearhead.costing.forms.sketch import FLOAT, INDEX, Ledger, Sketch, Storage, Time, product
-from clearhead.recipe import Disentangled
+from clearhead.recipe import DisentangledSpec
 
 
-def _rows(spec: Disentangled, ledger: Ledger, part: str, length: Expr | None) -> Expr:
+def _rows(spec: DisentangledSpec, ledger: Ledger, part: str, length: Expr | None) -> Expr:
     """Rows of the table that sequences of this length reach; all of them while decoding, or with buckets."""
     if spec.buckets:
         return 2 * ledger.letters("b", spec.buckets, part)
@@ -20,7 +20,7 @@ def _rows(spec: Disentangled, ledger: Ledger, part: str, length: Expr | None) ->
     return 2 * (reach if length is None else least(length, reach))
 
 
-def _projected(spec: Disentangled, ledger: Ledger, width: Expr, rows: Expr, *, known: bool = False) -> list[Sketch]:
+def _projected(spec: DisentangledSpec, ledger: Ledger, width: Expr, rows: Expr, *, known: bool = False) -> list[Sketch]:
     """K^r and Q^r: rows·d² each, once for a batch."""
     table = replace(ledger.input(rows, width), storage=Storage(Integer(0), number=0))  # a slice of the table itself
     vectors = token_norm(table, affine=True) if spec.normalised else table
@@ -28,40 +28,44 @@ def _projected(spec: Disentangled, ledger: Ledger, width: Expr, rows: Expr, *, k
     return [vectors.linear(width, bias=spec.bias, known=known or spec.shared_projections) for _ in terms]
 
 
-def disentangled(spec: Disentangled, x: Sketch, memory: Sketch | None = None, *, look: Look) -> Sketch:
+def disentangled(
+    spec: DisentangledSpec, x: Sketch, memory: Sketch | None = None, *, setting: AttentionSetting
+) -> Sketch:
     """4nd² + (1 or 2)·n²d + 4n·min(n, k)·d, and 4·min(n, k)·d² once for a batch."""
     ledger, width = x.ledger, x.shape[-1]
-    h = ledger.letters("h", spec.heads, look.part)
+    h = ledger.letters("h", spec.heads, setting.part)
     candidates = x if memory is None else memory
-    outside = Ledger(letters=ledger.letters) if look.stored else ledger
+    outside = Ledger(letters=ledger.letters) if setting.stored else ledger
     query = x.linear(width, bias=spec.bias).split_heads(h)
     keys, values = (replace(candidates, ledger=outside).linear(width, bias=spec.bias).split_heads(h) for _ in range(2))
-    if look.stored:
+    if setting.stored:
         keys, values = (replace(part.detach(), ledger=ledger, time=Time()) for part in (keys, values))
         ledger.count("cache", keys.storage.size + values.storage.size)
-    if look.so_far is not None:
-        keys, values = keep(keys, look.so_far), keep(values, look.so_far)
+    if setting.so_far is not None:
+        keys, values = keep(keys, setting.so_far), keep(values, setting.so_far)
     if x.shape[-2] == 0:  # nobody asks yet: what decoding does once
-        prepare(spec, ledger, width, look.part)
+        prepare(spec, ledger, width, setting.part)
         return x
     ledger.mixes()
-    cached = look.so_far is not None or look.stored
+    cached = setting.so_far is not None or setting.stored
     if ledger.path == "fused" and not cached and spec.choice == "soft":
-        heads = _blockwise(spec, query, keys, values, width=width, look=look)
+        heads = _blockwise(spec, query, keys, values, width=width, setting=setting)
     else:
-        scores = _scores(spec, query, keys, width=width, look=look, cached=cached).scale()
-        masked = look.causal and look.so_far is None
+        scores = _scores(spec, query, keys, width=width, setting=setting, cached=cached).scale()
+        masked = setting.causal and setting.so_far is None
         mask = query.shape[-2] * keys.shape[-2] if masked else None
         weights = choose(scores, hard=spec.choice == "hard", mask=mask)
-        heads = weights.matmul(values, visible=look.visible(query.shape[-2], keys.shape[-2]))
+        heads = weights.matmul(values, visible=setting.visible(query.shape[-2], keys.shape[-2]))
     return heads.join_heads().linear(width, bias=spec.bias)
 
 
-def _scores(spec: Disentangled, query: Sketch, keys: Sketch, *, width: Expr, look: Look, cached: bool) -> Sketch:
+def _scores(
+    spec: DisentangledSpec, query: Sketch, keys: Sketch, *, width: Expr, setting: AttentionSetting, cached: bool
+) -> Sketch:
     ledger = query.ledger
     *batch, n, size = query.shape
     m = keys.shape[-2]
-    visible = look.visible(n, m)
+    visible = setting.visible(n, m)
     terms = [query.matmul(keys.transpose(), visible=visible)] if "c2c" in spec.terms else []
     if cached and n == 1:  # a step: every key meets one row of each table, which is projected already
         if "c2p" in spec.terms:
@@ -70,8 +74,8 @@ def _scores(spec: Disentangled, query: Sketch, keys: Sketch, *, width: Expr, loo
             products = keys.multiply(ledger.constant(*batch[1:], m, size))
             terms.append(products.sum(*batch, m).view(*batch, n, m))
         return _sum(terms)
-    rows = _rows(spec, ledger, look.part, None if cached else later(n, m))
-    places = _projected(spec, ledger, width, rows, known=cached and look.stored)
+    rows = _rows(spec, ledger, setting.part, None if cached else later(n, m))
+    places = _projected(spec, ledger, width, rows, known=cached and setting.stored)
     index = ledger.constant(n, m, size=INDEX).storage
     back = index if spec.p2c_index == "released" else ledger.constant(n, m, size=INDEX).storage
     meetings = {"c2p": (query, index), "p2c": (keys, back)}
@@ -89,7 +93,7 @@ def _sum(terms: list[Sketch]) -> Sketch:
     return total
 
 
-def prepare(spec: Disentangled, ledger: Ledger, width: Expr, part: str) -> None:
+def prepare(spec: DisentangledSpec, ledger: Ledger, width: Expr, part: str) -> None:
     """What decoding does once: all positions are projected."""
     _projected(spec, ledger, width, _rows(spec, ledger, part, None))
 
@@ -97,23 +101,25 @@ def prepare(spec: Disentangled, ledger: Ledger, width: Expr, part: str) -> None:
 disentangled.prepare = prepare  # type: ignore[attr-defined]
 
 
-def _blockwise(spec: Disentangled, query: Sketch, keys: Sketch, values: Sketch, *, width: Expr, look: Look) -> Sketch:
+def _blockwise(
+    spec: DisentangledSpec, query: Sketch, keys: Sketch, values: Sketch, *, width: Expr, setting: AttentionSetting
+) -> Sketch:
     """What is kept where the scores are never held: inputs, tables, result, a number a row."""
     ledger = query.ledger
     *batch, n, size = query.shape
     m = keys.shape[-2]
-    span = ledger.letters("k", spec.span, look.part)
+    span = ledger.letters("k", spec.span, setting.part)
     distances = distances_within(span, n, m)
-    rows = _rows(spec, ledger, look.part, later(n, m))
+    rows = _rows(spec, ledger, setting.part, later(n, m))
     places = _projected(spec, ledger, width, rows)
     index = ledger.constant(distances, size=INDEX).storage
     for _ in places:
         ledger.save(index if spec.p2c_index == "released" else ledger.constant(distances, size=INDEX).storage)
         ledger.save(Storage(product(batch[-1], distances, size, FLOAT)))
-    return without_weights(query, keys, values, visible=look.visible(n, m))
+    return without_weights(query, keys, values, visible=setting.visible(n, m))
 
 
-def _shared_part(spec: Disentangled, ledger: Ledger, width: Expr, part: str) -> None:
+def _shared_part(spec: DisentangledSpec, ledger: Ledger, width: Expr, part: str) -> None:
     """The table of relative positions, one for all layers of a stack, and its norm."""
     size = spec.buckets or spec.span
     ledger.parameter(2 * ledger.letters("b" if spec.buckets else "k", size, part), width, kind="table")

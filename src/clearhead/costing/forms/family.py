@@ -4,10 +4,18 @@ from typing import Any
 
 from sympy import Expr
 
-from clearhead.costing.forms.inputs import Inputs, Reading
+from clearhead.costing.forms.inputs import Inputs, StackRole
 from clearhead.costing.forms.letters import B, m, n, t
 from clearhead.costing.forms.sketch import ONE, ZERO, Ledger, Sketch
-from clearhead.recipe import Classifier, Encoder, LanguageModel, ModelSpec, Seq2Seq, Stack, cost_of
+from clearhead.recipe import (
+    ClassifierSpec,
+    EncoderModelSpec,
+    LanguageModelSpec,
+    ModelSpec,
+    Seq2SeqSpec,
+    TransformerSpec,
+    cost_of,
+)
 
 
 class Form:
@@ -56,18 +64,18 @@ def choice(x: Sketch) -> Sketch:
 class Seq2SeqForm(Form):
     """The encoder reads n tokens, the decoder writes m (L1.4); either may be a Transformer or recurrent."""
 
-    spec: Seq2Seq
+    spec: Seq2SeqSpec
     writes = True
     steps = (ONE, m)
 
     def _encode(self, ledger: Ledger) -> Sketch:
         spec = self.spec
         inputs = Inputs(n, ledger.letters("V", spec.vocabulary.source, "src"))
-        memory: Sketch = cost_of(spec.encoder)(spec.encoder).run(ledger, inputs, Reading("encoder", spec.embedding))
+        memory: Sketch = cost_of(spec.encoder)(spec.encoder).run(ledger, inputs, StackRole("encoder", spec.embedding))
         return memory
 
-    def _reading(self, memory: Sketch, **how: Any) -> Reading:
-        return Reading("decoder", self.spec.embedding, cross=self.spec.cross.attention, memory=memory, **how)
+    def _reading(self, memory: Sketch, **how: Any) -> StackRole:
+        return StackRole("decoder", self.spec.embedding, cross=self.spec.cross.attention, memory=memory, **how)
 
     def _decode(self, ledger: Ledger, memory: Sketch, length: Expr, **how: Any) -> Sketch:
         spec = self.spec
@@ -96,15 +104,15 @@ class Seq2SeqForm(Form):
 class LanguageModelForm(Form):
     """A decoder reads a prompt of n tokens, or a text of n tokens, and writes m more."""
 
-    spec: LanguageModel
+    spec: LanguageModelSpec
     writes = True
     steps = (n + 1, n + m - 1)
 
     def _states(self, ledger: Ledger, length: Expr, so_far: Expr | None) -> tuple[Sketch, Expr]:
         spec = self.spec
         tokens = ledger.letters("V", spec.vocabulary.target, "tgt")
-        reading = Reading("decoder", spec.embedding, so_far=so_far)
-        return cost_of(spec.decoder)(spec.decoder).run(ledger, Inputs(length, tokens), reading), tokens
+        role = StackRole("decoder", spec.embedding, so_far=so_far)
+        return cost_of(spec.decoder)(spec.decoder).run(ledger, Inputs(length, tokens), role), tokens
 
     def forward(self, ledger: Ledger) -> None:
         """All n tokens at once, each predicting the next."""
@@ -124,7 +132,7 @@ class LanguageModelForm(Form):
 class EncoderForm(Form):
     """A vector for every one of n tokens, or of the patches of an image; pooler and head run only when asked."""
 
-    spec: Encoder
+    spec: EncoderModelSpec
 
     def forward(self, ledger: Ledger) -> None:
         """All tokens at once."""
@@ -141,7 +149,7 @@ class EncoderForm(Form):
         """Its parameters: a bias, as the matrix is the embedding; and d² + d and a norm's 2d for a transform."""
         ledger.parameter(ledger.letters("V", self.spec.vocabulary.source, "src"), kind="vector")
         encoder = self.spec.encoder
-        if self.spec.head_transform != "none" and isinstance(encoder, Stack):
+        if self.spec.head_transform != "none" and isinstance(encoder, TransformerSpec):
             ledger.linear(width, width)
             for _ in range((2 if encoder.norm.kind == "layernorm" else 1) * int(encoder.norm.affine)):
                 ledger.parameter(width, kind="vector")
@@ -151,14 +159,14 @@ class EncoderForm(Form):
         spec = self.spec
         tokens = ledger.letters("V", spec.vocabulary.source, "src") if spec.patches is None else ZERO
         inputs = Inputs(n, tokens, patches=spec.patches)
-        x: Sketch = cost_of(spec.encoder)(spec.encoder).run(ledger, inputs, Reading("encoder", spec.embedding))
+        x: Sketch = cost_of(spec.encoder)(spec.encoder).run(ledger, inputs, StackRole("encoder", spec.embedding))
         return x
 
 
 class ClassifierForm(EncoderForm):
     """An encoder, what it pools, and a map to the classes."""
 
-    spec: Classifier
+    spec: ClassifierSpec
 
     def forward(self, ledger: Ledger) -> None:
         """All tokens at once."""

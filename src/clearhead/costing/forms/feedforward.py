@@ -5,7 +5,7 @@ from typing import Literal
 from sympy import Expr
 
 from clearhead.costing.forms.sketch import Sketch
-from clearhead.recipe import FeedForwardSpec, Gated, Outer, Single, Standard
+from clearhead.recipe import FeedForwardSpec, GatedSpec, OuterSpec, SingleSpec, StandardSpec
 
 Keeps = Literal["input", "output"]
 
@@ -16,29 +16,29 @@ def activate(spec: FeedForwardSpec, x: Sketch) -> Sketch:
     return x.apply(keeps=keeps)
 
 
-def _hidden(spec: Standard | Outer | Gated, x: Sketch, part: str) -> Expr:
+def _hidden(spec: StandardSpec | OuterSpec | GatedSpec, x: Sketch, part: str) -> Expr:
     """d_ff, or 4d if the recipe says nothing."""
     return x.ledger.letters("d_ff", spec.width, part) if spec.width else 4 * x.shape[-1]
 
 
-def standard(spec: Standard, x: Sketch, *, part: str = "") -> Sketch:
+def standard(spec: StandardSpec, x: Sketch, *, part: str = "") -> Sketch:
     """act(xW₁ + b₁)W₂ + b₂ (L4.4): 2n·d·d_ff."""
     hidden = activate(spec, x.linear(_hidden(spec, x, part), bias=spec.bias))
     return hidden.linear(x.shape[-1], bias=spec.bias)
 
 
-def outer(spec: Outer, x: Sketch, *, part: str = "") -> Sketch:
+def outer(spec: OuterSpec, x: Sketch, *, part: str = "") -> Sketch:
     """act((xW₁ + b₁)W₂ + b₂): costs what the standard net costs, and collapses to one map (L0.12)."""
     return activate(spec, x.linear(_hidden(spec, x, part), bias=spec.bias).linear(x.shape[-1], bias=spec.bias))
 
 
-def single(spec: Single, x: Sketch, *, part: str = "") -> Sketch:
+def single(spec: SingleSpec, x: Sketch, *, part: str = "") -> Sketch:
     """act(xW + b): n·d²."""
     del part
     return activate(spec, x.linear(x.shape[-1], bias=spec.bias))
 
 
-def gated(spec: Gated, x: Sketch, *, part: str = "") -> Sketch:
+def gated(spec: GatedSpec, x: Sketch, *, part: str = "") -> Sketch:
     """(act(xW_g) ⊙ xW₁)W₂: 3n·d·d_ff."""
     hidden = _hidden(spec, x, part)
     gate = activate(spec, x.linear(hidden, bias=spec.bias))

@@ -4,55 +4,57 @@ from dataclasses import dataclass, field, replace
 
 from sympy import Expr, Integer
 
-from clearhead.costing.forms.attention import Look, multihead
-from clearhead.costing.forms.position import Acting, Bias, Scheme
+from clearhead.costing.forms.attention import AttentionSetting, multihead
+from clearhead.costing.forms.position import Bias, PositionSetting, Scheme
 from clearhead.costing.forms.sketch import INDEX, Ledger, Sketch, Storage
-from clearhead.recipe import Axial, Grid, MultiHead, Relative2d, Window
+from clearhead.recipe import AxialSpec, GridSpec, MultiHeadSpec, Relative2dSpec, WindowSpec
 
 
-def _in_tiles(name: str, spec: MultiHead, x: Sketch, *, look: Look, tile: tuple[Expr, Expr], moved: bool) -> Sketch:
+def _in_tiles(
+    name: str, spec: MultiHeadSpec, x: Sketch, *, setting: AttentionSetting, tile: tuple[Expr, Expr], moved: bool
+) -> Sketch:
     """Every cell looks at its own tile, a sequence of its own; ``moved`` if the cells of a tile lie apart in memory."""
     batch, cells, width = x.shape
     inside = tile[0] * tile[1]
     tiles = x.view(batch * cells / inside, inside, width)
-    own = replace(look, scheme=look.scheme.inside(tile))
+    own = replace(setting, scheme=setting.scheme.inside(tile))
     tiles = tiles.copy() if moved else tiles
-    seen = x.ledger.measured(name, lambda y: multihead(spec, y, look=own), tiles)
+    seen = x.ledger.measured(name, lambda y: multihead(spec, y, setting=own), tiles)
     return (seen.copy() if moved else seen).view(batch, cells, width)
 
 
-def _grid(look: Look) -> tuple[Expr, Expr]:
-    assert look.grid is not None  # a recipe with this attention reads images
-    return look.grid
+def _grid(setting: AttentionSetting) -> tuple[Expr, Expr]:
+    assert setting.grid is not None  # a recipe with this attention reads images
+    return setting.grid
 
 
-def grid(spec: Grid, x: Sketch, *, look: Look) -> Sketch:
+def grid(spec: GridSpec, x: Sketch, *, setting: AttentionSetting) -> Sketch:
     """The whole grid at once: 4XYd² + 2(XY)²d."""
-    return _in_tiles("inside", spec, x, look=look, tile=_grid(look), moved=False)
+    return _in_tiles("inside", spec, x, setting=setting, tile=_grid(setting), moved=False)
 
 
-def axial(spec: Axial, x: Sketch, *, look: Look) -> Sketch:
+def axial(spec: AxialSpec, x: Sketch, *, setting: AttentionSetting) -> Sketch:
     """Rows, then columns: 8XYd² + 2XY(X + Y)d; two steps reach every cell."""
-    rows, columns = _grid(look)
+    rows, columns = _grid(setting)
     one = Integer(1)
-    along = _in_tiles("rows", spec, x, look=look, tile=(one, columns), moved=False)
-    y = _in_tiles("columns", spec, along, look=look, tile=(rows, one), moved=True)
+    along = _in_tiles("rows", spec, x, setting=setting, tile=(one, columns), moved=False)
+    y = _in_tiles("columns", spec, along, setting=setting, tile=(rows, one), moved=True)
     x.ledger.here.path = Integer(2)
     for part in x.ledger.here.parts[-2:]:
         part.path = None  # only both together join all cells
     return y
 
 
-def window(spec: Window, x: Sketch, *, look: Look) -> Sketch:
+def window(spec: WindowSpec, x: Sketch, *, setting: AttentionSetting) -> Sketch:
     """Windows of w × w: 4XYd² + 2w²XYd; windows never see each other."""
-    size = x.ledger.letters("w", spec.size, look.part)
-    y = _in_tiles("inside", spec, x, look=look, tile=(size, size), moved=True)
+    size = x.ledger.letters("w", spec.size, setting.part)
+    y = _in_tiles("inside", spec, x, setting=setting, tile=(size, size), moved=True)
     x.ledger.here.parts[-1].path = None
     return y
 
 
 @dataclass
-class GridBias(Scheme):
+class GridBiasForm(Scheme):
     """A learned bias for every distance in rows and columns, looked up once for each shape of tile."""
 
     ledger: Ledger
@@ -73,9 +75,9 @@ class GridBias(Scheme):
         return self.inside(self.grid).bias()  # type: ignore[return-value]
 
 
-def relative_2d(spec: Relative2d, ledger: Ledger, where: Acting) -> Scheme:
+def relative_2d(spec: Relative2dSpec, ledger: Ledger, where: PositionSetting) -> Scheme:
     """A table of (2k+1)² distances × heads."""
     farthest = ledger.letters("k", spec.farthest, where.part)
     ledger.parameter((2 * farthest + 1) ** 2, where.heads, kind="table")
     assert where.grid is not None  # a recipe with these positions reads images
-    return GridBias(ledger, where.heads, where.grid)
+    return GridBiasForm(ledger, where.heads, where.grid)

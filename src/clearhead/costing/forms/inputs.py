@@ -6,7 +6,7 @@ from sympy import Expr
 
 from clearhead.costing.forms.letters import B
 from clearhead.costing.forms.sketch import INDEX, Ledger, Sketch
-from clearhead.recipe import AttentionSpec, Embedding, NormSpec, Patches, PositionSpec, StackSpec, cost_of
+from clearhead.recipe import AttentionSpec, EmbeddingSpec, NormSpec, PatchesSpec, PositionSpec, StackSpec, cost_of
 
 
 @dataclass(frozen=True)
@@ -19,16 +19,16 @@ class Inputs:
     """Size of the vocabulary."""
     tied: bool = False
     """The table of tokens belongs to another part."""
-    patches: Patches | None = None
+    patches: PatchesSpec | None = None
     """For images."""
 
 
 @dataclass(frozen=True)
-class Reading:
+class StackRole:
     """How a stack reads: what it is called, and what it looks at."""
 
     name: str
-    embedding: Embedding
+    embedding: EmbeddingSpec
     so_far: Expr | None = None
     """With a cache: how many tokens there are with the new ones."""
     cross: AttentionSpec | None = None
@@ -49,7 +49,7 @@ def run_norm(spec: NormSpec, x: Sketch) -> Sketch:
     return x.ledger.measured("norm", lambda y: cost_of(spec)(spec, y), x)
 
 
-def patch_grid(ledger: Ledger, patches: Patches) -> tuple[Expr, Expr]:
+def patch_grid(ledger: Ledger, patches: PatchesSpec) -> tuple[Expr, Expr]:
     """Rows and columns of patches, X and Y."""
     rows, columns = patches.grid
     return ledger.letters("X", rows), ledger.letters("Y", columns)
@@ -59,14 +59,14 @@ def embed(
     ledger: Ledger,
     spec: StackSpec,
     inputs: Inputs,
-    reading: Reading,
+    role: StackRole,
     *,
     position: PositionSpec | None = None,
     norm: NormSpec | None = None,
 ) -> Sketch:
     """scale · tokens[id] + position + segment, normalised where the recipe asks for it."""
-    embedding = reading.embedding
-    width = ledger.letters("d", spec.width, reading.part)
+    embedding = role.embedding
+    width = ledger.letters("d", spec.width, role.part)
     with ledger.block("embedding") as block:
         if inputs.patches is None:
             if not inputs.tied:
@@ -88,7 +88,7 @@ def embed(
     return x
 
 
-def _patches(ledger: Ledger, patches: Patches, width: Expr) -> Sketch:
+def _patches(ledger: Ledger, patches: PatchesSpec, width: Expr) -> Sketch:
     """Patches through one linear map: HWCd; an image has no gradient. A class token stands before them."""
     rows, columns = patch_grid(ledger, patches)
     size, channels = ledger.letters("p", patches.size), ledger.letters("C", patches.channels)

@@ -4,10 +4,10 @@ from sympy import Expr
 
 from clearhead.costing.forms.letters import lg
 from clearhead.costing.forms.sketch import FLOAT, MASK, Sketch, Storage, product
-from clearhead.recipe import LayerNorm, RmsNorm
+from clearhead.recipe import LayerNormSpec, RmsNormSpec
 
 
-def layernorm(spec: LayerNorm, x: Sketch) -> Sketch:
+def layernorm(spec: LayerNormSpec, x: Sketch) -> Sketch:
     """7d + 2 operations a token and 2⌈log₂ d⌉ + 9 behind each other; x, the mean and 1/σ are kept.
 
     With ε outside, or over the sequence, torch has no kernel: every step is an operator that keeps what it needs.
@@ -46,7 +46,7 @@ def _deviation(variance: Sketch, *, outside: bool) -> Sketch:
     return variance.masked(constant).apply(keeps="output").masked(constant).scale()
 
 
-def rmsnorm(spec: RmsNorm, x: Sketch) -> Sketch:
+def rmsnorm(spec: RmsNormSpec, x: Sketch) -> Sketch:
     """4d + 2 operations a token and ⌈log₂ d⌉ + 6 behind each other; x, 1/rms and what is scaled are kept."""
     *rows, width = x.shape
     tokens, affine = product(*rows), int(spec.affine)

@@ -6,7 +6,7 @@ from sympy import Expr
 
 from clearhead.costing.forms.letters import least, lg
 from clearhead.costing.forms.sketch import INDEX, Ledger, Sketch, Storage
-from clearhead.recipe import Alibi, Learned, NoPosition, Rotary, Shaw, Sinusoidal, T5Buckets
+from clearhead.recipe import AlibiSpec, LearnedSpec, NoPositionSpec, RotarySpec, ShawSpec, SinusoidalSpec, T5BucketsSpec
 
 BLOCK = 128
 """Queries of a block, where the scores of all pairs are never held."""
@@ -47,7 +47,7 @@ class Scheme:
 
 
 @dataclass(frozen=True)
-class Acting:
+class PositionSetting:
     """Where a relative scheme acts."""
 
     heads: Expr
@@ -60,19 +60,19 @@ class Acting:
     """Rows and columns, if it reads images."""
 
 
-def none(spec: NoPosition, x: Sketch) -> Sketch:
+def none(spec: NoPositionSpec, x: Sketch) -> Sketch:
     """Nothing is added."""
     del spec
     return x
 
 
-def sinusoidal(spec: Sinusoidal, x: Sketch) -> Sketch:
+def sinusoidal(spec: SinusoidalSpec, x: Sketch) -> Sketch:
     """A row of a table that is no parameter."""
     del spec
     return x.add(x.ledger.constant(*x.shape[-2:]))
 
 
-def learned(spec: Learned, x: Sketch) -> Sketch:
+def learned(spec: LearnedSpec, x: Sketch) -> Sketch:
     """A row of a table that is one; its row numbers are kept."""
     length, width = x.shape[-2:]
     ledger = x.ledger
@@ -94,7 +94,7 @@ class Bias(Scheme):
         return self.term
 
 
-def t5(spec: T5Buckets, ledger: Ledger, where: Acting) -> Scheme:
+def t5(spec: T5BucketsSpec, ledger: Ledger, where: PositionSetting) -> Scheme:
     """One table of buckets × heads for a stack, looked up for n + m − 1 distances, whose buckets are kept."""
     ledger.parameter(ledger.letters("b", spec.buckets, where.part), where.heads, kind="table")
     reach = ledger.letters("k", spec.max_distance, where.part)
@@ -105,7 +105,7 @@ def t5(spec: T5Buckets, ledger: Ledger, where: Acting) -> Scheme:
     return Bias(term, where.heads * within if by_blocks else None)
 
 
-def alibi(spec: Alibi, ledger: Ledger, where: Acting) -> Scheme:
+def alibi(spec: AlibiSpec, ledger: Ledger, where: PositionSetting) -> Scheme:
     """Nothing is learned, and nothing but the sum is computed."""
     del spec
     return Bias(
@@ -118,7 +118,7 @@ def alibi(spec: Alibi, ledger: Ledger, where: Acting) -> Scheme:
 class ShawScheme(Scheme):
     """Every query meets 2k + 1 vectors, and the weights of each distance meet one: n(2k+1)d each (L2.12)."""
 
-    where: Acting
+    where: PositionSetting
     keys: bool
     values: bool
     distances: Expr
@@ -150,7 +150,7 @@ class ShawScheme(Scheme):
         return summed.linear(self.where.value_size, bias=False, known=True)
 
 
-def shaw(spec: Shaw, ledger: Ledger, where: Acting) -> Scheme:
+def shaw(spec: ShawSpec, ledger: Ledger, where: PositionSetting) -> Scheme:
     """Tables of 2k + 1 vectors, in every layer its own."""
     farthest = ledger.letters("k", spec.farthest, where.part)
     distances = 2 * farthest + 1
@@ -182,7 +182,7 @@ class Rope(Scheme):
         return first.beside(second, *batch, length, size)
 
 
-def rope(spec: Rotary, ledger: Ledger, where: Acting) -> Scheme:
+def rope(spec: RotarySpec, ledger: Ledger, where: PositionSetting) -> Scheme:
     """No parameters."""
     del spec, where
     return Rope(ledger)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from sympy import Expr
 
 from clearhead.costing.forms.alignment import AlignmentForm
-from clearhead.costing.forms.inputs import Inputs, Reading, embed
+from clearhead.costing.forms.inputs import Inputs, StackRole, embed
 from clearhead.costing.forms.letters import B
 from clearhead.costing.forms.sketch import FLOAT, INDEX, ONE, Ledger, Sketch, Storage, product
-from clearhead.recipe import RecurrentDecoder, RecurrentEncoder, cost_of
+from clearhead.recipe import RecurrentDecoderSpec, RecurrentEncoderSpec, cost_of
 
 GATES = {"gru": 3, "lstm": 4, "elman": 1}
 """How many maps of the input, and of the state, a step takes."""
@@ -75,7 +75,7 @@ class Cell:
 class RecurrentEncoderForm:
     """Reads token by token, in one direction or in both: 2·gates·n·d² a layer and direction."""
 
-    def __init__(self, spec: RecurrentEncoder) -> None:
+    def __init__(self, spec: RecurrentEncoderSpec) -> None:
         self.spec = spec
 
     def _sizes(self, ledger: Ledger) -> tuple[Expr, int]:
@@ -88,13 +88,13 @@ class RecurrentEncoderForm:
         state, ways = self._sizes(ledger)
         return ways * state
 
-    def run(self, ledger: Ledger, inputs: Inputs, reading: Reading) -> Sketch:
+    def run(self, ledger: Ledger, inputs: Inputs, role: StackRole) -> Sketch:
         """All tokens, layer by layer."""
         spec = self.spec
         state, ways = self._sizes(ledger)
         cell = Cell(spec.cell, state)
-        with ledger.block(reading.name) as block:
-            x = embed(ledger, spec, inputs, reading)
+        with ledger.block(role.name) as block:
+            x = embed(ledger, spec, inputs, role)
             mirror = Storage(product(B, inputs.length, INDEX))
 
             def layer(y: Sketch) -> Sketch:
@@ -108,7 +108,7 @@ class RecurrentEncoderForm:
 
             x = ledger.measured("layers.0", layer, x)
             if spec.layers > 1:
-                rest = ledger.letters("L", spec.layers, reading.part) - 1
+                rest = ledger.letters("L", spec.layers, role.part) - 1
                 x = ledger.repeat("layers", spec.layers - 1, rest, layer, x)
             block.span = x.time
         return x
@@ -117,15 +117,15 @@ class RecurrentEncoderForm:
 class RecurrentDecoderForm:
     """Writes token by token; where nothing but tokens enters a step, all tokens are one call while training."""
 
-    def __init__(self, spec: RecurrentDecoder) -> None:
+    def __init__(self, spec: RecurrentDecoderSpec) -> None:
         self.spec = spec
 
-    def run(self, ledger: Ledger, inputs: Inputs, reading: Reading) -> Sketch:
+    def run(self, ledger: Ledger, inputs: Inputs, role: StackRole) -> Sketch:
         """All tokens of the inputs; with ``so_far`` one step, which the state before it has paved."""
-        spec, memory = self.spec, reading.memory
-        state = self._state(ledger, reading)
-        with ledger.block(reading.name) as block:
-            tokens = embed(ledger, spec, inputs, reading)
+        spec, memory = self.spec, role.memory
+        state = self._state(ledger, role)
+        with ledger.block(role.name) as block:
+            tokens = embed(ledger, spec, inputs, role)
             width = tokens.shape[-1]
             alignment: AlignmentForm = cost_of(spec.attention)(
                 spec.attention, ledger, width=width, state=state, memory=memory
@@ -135,8 +135,8 @@ class RecurrentDecoderForm:
                 cell.declare(ledger, state if number else width + alignment.fed)
             alignment.declare()
             stepping = inputs.length == 1
-            begun = self._begun(ledger, reading, state)
-            if not reading.stored:
+            begun = self._begun(ledger, role, state)
+            if not role.stored:
                 alignment.prepare()
             if alignment.feeds == "nothing" and not stepping:
                 x = tokens
@@ -148,20 +148,20 @@ class RecurrentDecoderForm:
             block.span = x.time
         return x
 
-    def _state(self, ledger: Ledger, reading: Reading) -> Expr:
+    def _state(self, ledger: Ledger, role: StackRole) -> Expr:
         spec = self.spec
         name = ("s", spec.state_size) if spec.state else ("d", spec.width)
-        return ledger.letters(*name, reading.part)
+        return ledger.letters(*name, role.part)
 
-    def _begun(self, ledger: Ledger, reading: Reading, state: Expr) -> list[Sketch]:
+    def _begun(self, ledger: Ledger, role: StackRole, state: Expr) -> list[Sketch]:
         """The first states: tanh(W·x + b) of the memory's ends or mean, or zero."""
-        spec, memory = self.spec, reading.memory
+        spec, memory = self.spec, role.memory
         carried = spec.layers * PARTS[spec.cell] * state
         if memory is None or spec.start == "zero":
             zero = ledger.constant(B, carried)
             return [zero.view(B, state) for _ in range(spec.layers)]
         features = memory.shape[-1] * (2 if spec.start == "ends" else 1)
-        if reading.stored:
+        if role.stored:
             ledger.linear(features, carried)
             return [replace(ledger.constant(B, state), data=True) for _ in range(spec.layers)]
         with ledger.block("first"):
@@ -200,14 +200,14 @@ class RecurrentDecoderForm:
         tops = ledger.input(B, length, end.shape[-1], time=end.time)
         return alignment.output(tops, tokens, alignment.contexts(length, end.time))
 
-    def prepare(self, ledger: Ledger, reading: Reading) -> None:
+    def prepare(self, ledger: Ledger, role: StackRole) -> None:
         """What decoding does once: the first states, and the memory's keys."""
-        state = self._state(ledger, reading)
-        width = ledger.letters("d", self.spec.width, reading.part)
-        with ledger.block(reading.name):
-            self._begun(ledger, reading, state)
+        state = self._state(ledger, role)
+        width = ledger.letters("d", self.spec.width, role.part)
+        with ledger.block(role.name):
+            self._begun(ledger, role, state)
             formula = cost_of(self.spec.attention)
-            formula(self.spec.attention, ledger, width=width, state=state, memory=reading.memory).prepare()
+            formula(self.spec.attention, ledger, width=width, state=state, memory=role.memory).prepare()
 
     def out_width(self, ledger: Ledger) -> Expr:
         """Features of a token."""

@@ -8,7 +8,7 @@ from clearhead.costing.forms.formula import Formula
 
 
 @dataclass(frozen=True)
-class Line:
+class CostLine:
     """One number of a model."""
 
     key: str
@@ -24,7 +24,7 @@ class Line:
 
 
 LINES = (
-    Line(
+    CostLine(
         "parameters",
         "parameters",
         "parameters",
@@ -32,7 +32,7 @@ LINES = (
         lambda cost: cost.parameters,
         lambda cost: cost.matrices + cost.tables,
     ),
-    Line(
+    CostLine(
         "parameters_without_embeddings",
         "without embeddings",
         "parameters",
@@ -40,19 +40,19 @@ LINES = (
         lambda cost: cost.without_embeddings,
         lambda cost: cost.matrices,
     ),
-    Line("macs", "forward", "work", "multiply-accumulates, dense", lambda cost: cost.macs),
-    Line(
+    CostLine("macs", "forward", "work", "multiply-accumulates, dense", lambda cost: cost.macs),
+    CostLine(
         "causal_macs",
         "forward, causal",
         "work",
         "without pairs that a causal mask hides",
         lambda cost: cost.causal_macs,
     ),
-    Line("flops", "forward, FLOPs", "work", "2 × multiply-accumulates, dense", lambda cost: cost.flops),
-    Line("backward_macs", "backward", "work", "multiply-accumulates, dense", lambda cost: cost.backward),
-    Line("training_macs", "training step", "work", "forward + backward", lambda cost: cost.training),
-    Line("operations", "operations", "work", "forward; all that is no matrix product", lambda cost: cost.operations),
-    Line(
+    CostLine("flops", "forward, FLOPs", "work", "2 × multiply-accumulates, dense", lambda cost: cost.flops),
+    CostLine("backward_macs", "backward", "work", "multiply-accumulates, dense", lambda cost: cost.backward),
+    CostLine("training_macs", "training step", "work", "forward + backward", lambda cost: cost.training),
+    CostLine("operations", "operations", "work", "forward; all but matrix products", lambda cost: cost.operations),
+    CostLine(
         "step_macs",
         "decoding step t",
         "work",
@@ -60,7 +60,7 @@ LINES = (
         lambda cost: cost.step.macs,
         writers=True,
     ),
-    Line(
+    CostLine(
         "decode_macs",
         "greedy decode",
         "work",
@@ -68,25 +68,25 @@ LINES = (
         lambda cost: cost.decode_macs,
         writers=True,
     ),
-    Line("weight_bytes", "weights", "space", "bytes, float32", lambda cost: cost.weights),
-    Line("gradient_bytes", "gradients", "space", "bytes, float32", lambda cost: cost.gradients),
-    Line("optimizer_bytes", "optimizer", "space", "bytes; the recipe's optimizer", lambda cost: cost.optimizer),
-    Line("average_bytes", "average", "space", "bytes; the recipe's moving average", lambda cost: cost.average),
-    Line(
+    CostLine("weight_bytes", "weights", "space", "bytes, float32", lambda cost: cost.weights),
+    CostLine("gradient_bytes", "gradients", "space", "bytes, float32", lambda cost: cost.gradients),
+    CostLine("optimizer_bytes", "optimizer", "space", "bytes; the recipe's optimizer", lambda cost: cost.optimizer),
+    CostLine("average_bytes", "average", "space", "bytes; the recipe's moving average", lambda cost: cost.average),
+    CostLine(
         "saved_bytes",
         "activations, explicit",
         "space",
         "bytes kept for the backward pass, no dropout",
         lambda cost: cost.saved,
     ),
-    Line(
+    CostLine(
         "saved_bytes_fused",
         "activations, fused",
         "space",
         "the same where attention never holds its weights",
         lambda cost: cost.fused.saved,
     ),
-    Line(
+    CostLine(
         "cache_bytes",
         "KV cache",
         "space",
@@ -94,15 +94,15 @@ LINES = (
         lambda cost: cost.step.cache,
         writers=True,
     ),
-    Line("span", "span", "time", "operations behind each other, sums as trees", lambda cost: cost.span),
-    Line(
+    CostLine("span", "span", "time", "sequential operations, sums as trees", lambda cost: cost.span),
+    CostLine(
         "serial_span",
         "span, serial dots",
         "time",
         "dot products one term after the other",
         lambda cost: cost.serial_span,
     ),
-    Line(
+    CostLine(
         "decode_span",
         "span of decoding",
         "time",
@@ -110,10 +110,10 @@ LINES = (
         lambda cost: cost.decode_span,
         writers=True,
     ),
-    Line(
+    CostLine(
         "sequential", "sequential operations", "time", "along the sequence, in training", lambda cost: cost.sequential
     ),
-    Line(
+    CostLine(
         "path",
         "longest path",
         "time",
@@ -127,7 +127,7 @@ DEPTH = {"model": 0, "layer": 2, "block": 99}
 """How deep each way of looking goes."""
 
 
-def lines_of(cost: ModelCost) -> list[Line]:
+def lines_of(cost: ModelCost) -> list[CostLine]:
     """The lines that this model has."""
     return [line for line in LINES if (cost.writes or not line.writers) and (line.key != "path" or cost.path)]
 

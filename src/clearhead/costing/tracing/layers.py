@@ -14,7 +14,7 @@ from clearhead.attention import MultiHeadAttention
 from clearhead.costing.tracing.run import counted_macs
 
 
-class Recurrent(nn.Module):
+class RecurrentLayer(nn.Module):
     """h_t = tanh(W x_t + U h_{t−1} + b): Elman's network, one token after the other."""
 
     def __init__(self, width: int) -> None:

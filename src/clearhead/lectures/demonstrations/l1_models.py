@@ -14,8 +14,7 @@ from clearhead.lectures.demonstrations.pytorch import encoder_layer, layer_like,
 from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
 from clearhead.models import EncoderModel, Seq2Seq, build
 from clearhead.positions import SinusoidalPosition, sinusoids
-from clearhead.recipe import Seq2Seq as Seq2SeqSpec
-from clearhead.recipe import read_recipe
+from clearhead.recipe import Seq2SeqSpec, read_recipe
 
 
 def three_steps() -> Evidence:

@@ -23,7 +23,7 @@ from clearhead.data import (
     write_texts,
 )
 from clearhead.models import ClassifierModel
-from clearhead.recipe import Classifier, Recipe
+from clearhead.recipe import ClassifierSpec, Recipe
 from clearhead.training.objectives.base import Codecs, Objective, sample, with_model, with_vocabulary
 
 
@@ -68,5 +68,5 @@ class Labels(Objective[EncodedTexts, ClassifierModel, LabelBatch]):
         return F.cross_entropy(model(batch.inputs), batch.labels, reduction="sum", label_smoothing=self.smoothing)
 
     def _labels(self) -> Sequence[str]:
-        assert isinstance(self.recipe.model, Classifier)
+        assert isinstance(self.recipe.model, ClassifierSpec)
         return self.recipe.model.labels

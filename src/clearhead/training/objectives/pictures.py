@@ -19,7 +19,7 @@ from clearhead.data import (
     write_pictures,
 )
 from clearhead.models import ClassifierModel
-from clearhead.recipe import Classifier, Patches, Recipe
+from clearhead.recipe import ClassifierSpec, PatchesSpec, Recipe
 from clearhead.training.objectives.base import Codecs, Objective, with_model
 
 
@@ -58,11 +58,11 @@ class Pictures(Objective[EncodedPictures, ClassifierModel, PictureBatch]):
         """Over all images."""
         return F.cross_entropy(model(batch.inputs), batch.labels, reduction="sum", label_smoothing=self.smoothing)
 
-    def _model(self) -> Classifier:
-        assert isinstance(self.recipe.model, Classifier)
+    def _model(self) -> ClassifierSpec:
+        assert isinstance(self.recipe.model, ClassifierSpec)
         return self.recipe.model
 
-    def _patches(self) -> Patches:
+    def _patches(self) -> PatchesSpec:
         patches = self._model().patches
         assert patches is not None
         return patches

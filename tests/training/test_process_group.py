@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from clearhead.cli.training import _trainer
 from clearhead.errors import ClearheadError
 from clearhead.recipe import read_recipe
-from clearhead.training import ALONE, Team, Trainer, prepare, reopen, team_from_environment
+from clearhead.training import SINGLE, ProcessGroup, Trainer, prepare, process_group, reopen
 from tests.training.test_trainer import assert_same_run, state_of
 from tests.training.toy import SMALL, write_pairs
 
@@ -21,8 +21,8 @@ BUSY = ["training.evaluate_every=4", "training.save_every=2", "training.patience
 SIZE = 2
 
 
-def trainer_of(folder: Path, team: Team = ALONE) -> Trainer:
-    trainer = _trainer(reopen(folder), team)
+def trainer_of(folder: Path, group: ProcessGroup = SINGLE) -> Trainer:
+    trainer = _trainer(reopen(folder), group)
     trainer.report.quiet = True
     return trainer
 
@@ -31,21 +31,21 @@ def member(rank: int, folder: Path) -> None:
     """What each process does: gradients of one step; a run; the same run, left after work that was not saved."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=SIZE)
-    team = Team(rank, SIZE)
-    plain = trainer_of(folder / "plain", team)
+    group = ProcessGroup(rank, SIZE)
+    plain = trainer_of(folder / "plain", group)
     loss, tokens = plain._find_gradients()
     found = gradients(plain) | {"loss": torch.tensor(loss), "tokens": torch.tensor(tokens)}
     save_file(found, folder / f"gradients-{rank}.safetensors")
-    trainer_of(folder / "whole", team).run()
-    left = trainer_of(folder / "parts", team)
+    trainer_of(folder / "whole", group).run()
+    left = trainer_of(folder / "parts", group)
     while left.progress.step < 7:
         left._step()
-        if left.progress.step % left.look_every == 0:
-            left._look_at_dev()
+        if left.progress.step % left.evaluate_every == 0:
+            left._evaluate()
         if left.progress.step == 5:
             left.save()
     dist.barrier()
-    resumed = trainer_of(folder / "parts", team)
+    resumed = trainer_of(folder / "parts", group)
     assert resumed.resume()
     resumed.run()
     dist.destroy_process_group()
@@ -89,7 +89,7 @@ def test_gradients_are_those_of_one_process_with_the_joint_batch(runs: Path) -> 
         for _ in range(3):
             rows = trainer._next_rows()
             for rank in range(SIZE):
-                batch = trainer.objective.batch(trainer.examples, Team(rank, SIZE).share(rows)[0], 0)
+                batch = trainer.objective.batch(trainer.examples, ProcessGroup(rank, SIZE).share(rows)[0], 0)
                 (trainer.objective.loss(trainer.model, batch) / (batch.tokens * 3 * SIZE)).backward()
         torch.nn.utils.clip_grad_norm_(trainer.model.parameters(), trainer.spec.clip)
         return gradients(trainer)
@@ -114,7 +114,7 @@ def test_a_team_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("WORLD_SIZE", "2")
     for name in ("MASTER_ADDR", "MASTER_PORT", "RANK"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ClearheadError, match=r"WORLD_SIZE is 2.*torchrun"), team_from_environment():
+    with pytest.raises(ClearheadError, match=r"WORLD_SIZE is 2.*torchrun"), process_group():
         pass
 
 
@@ -122,6 +122,6 @@ def test_every_row_counts_once() -> None:
     """Also where a batch has fewer lines than there are processes: the others' loss is multiplied by nothing."""
     for count in range(1, 8):
         rows = np.arange(count)
-        shares = [Team(rank, 3).share(rows) for rank in range(3)]
+        shares = [ProcessGroup(rank, 3).share(rows) for rank in range(3)]
         assert sorted(row for mine, counts in shares if counts for row in mine.tolist()) == rows.tolist()
         assert all(len(mine) for mine, _ in shares)

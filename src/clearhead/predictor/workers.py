@@ -26,7 +26,7 @@ _inherited: dict[int, Callable[[Any], Any]] = {}
 """What crews do, by number: a forked process inherits it, and need not be sent it."""
 
 
-class Crew(Generic[Job, Result]):
+class WorkerPool(Generic[Job, Result]):
     """Does jobs by ``work`` in forked processes, which share the model's memory; results come in the order of the jobs.
 
     With one worker, or where processes cannot be forked, it works in this process. It must be made before torch has run
@@ -44,7 +44,7 @@ class Crew(Generic[Job, Result]):
         self._ahead = 2 * workers
         self._forked = False
 
-    def __enter__(self) -> "Crew[Job, Result]":
+    def __enter__(self) -> "WorkerPool[Job, Result]":
         return self
 
     def __exit__(

@@ -24,7 +24,7 @@ _PATIENCE = timedelta(hours=12)
 
 
 @dataclass(frozen=True)
-class Team:
+class ProcessGroup:
     """The processes that train together, seen from one of them; alone there is nothing to send."""
 
     rank: int = 0
@@ -53,7 +53,7 @@ class Team:
         parts = torch.split(flat, [tensor.numel() for tensor in tensors])
         torch._foreach_copy_(list(tensors), [part.view_as(into) for part, into in zip(parts, tensors, strict=True)])
 
-    def sums(self, *values: float) -> list[float]:
+    def sum_of(self, *values: float) -> list[float]:
         """The sum of each value over all processes."""
         if self.size == 1:
             return list(values)
@@ -62,7 +62,7 @@ class Team:
             dist.all_reduce(table)
         return table.tolist()
 
-    def highest(self, value: int) -> int:
+    def maximum(self, value: int) -> int:
         """The highest value that any process has."""
         if self.size == 1:
             return value
@@ -71,11 +71,11 @@ class Team:
             dist.all_reduce(held, dist.ReduceOp.MAX)
         return int(held)
 
-    def told(self, value: float) -> float:
+    def from_leader(self, value: float) -> float:
         """What the leader has; the value of the others does not matter."""
-        return self.sums(value if self.leads else 0.0)[0]
+        return self.sum_of(value if self.leads else 0.0)[0]
 
-    def gathered(self, tensor: Tensor) -> Tensor:
+    def gather(self, tensor: Tensor) -> Tensor:
         """The tensors of all processes, stacked by rank."""
         if self.size == 1:
             return tensor[None]
@@ -85,7 +85,7 @@ class Team:
         return torch.stack(stacked)
 
 
-ALONE = Team()
+SINGLE = ProcessGroup()
 
 
 @contextmanager
@@ -99,11 +99,11 @@ def _partners() -> Iterator[None]:
 
 
 @contextmanager
-def team_from_environment() -> Iterator[Team]:
+def process_group() -> Iterator[ProcessGroup]:
     """The team that torchrun has started this process for; a team of one without it."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        yield ALONE
+        yield SINGLE
         return
     try:
         dist.init_process_group("gloo", timeout=_PATIENCE)
@@ -112,7 +112,7 @@ def team_from_environment() -> Iterator[Team]:
             f"WORLD_SIZE is {size}, but there is no such team: start with torchrun, or unset it ({error})"
         ) from None
     try:
-        yield Team(dist.get_rank(), size)
+        yield ProcessGroup(dist.get_rank(), size)
     finally:
         dist.destroy_process_group()
 

@@ -10,7 +10,7 @@ _GAP = "  "
 
 
 @dataclass
-class Standing:
+class ProgressLine:
     """What the line shows."""
 
     step: int

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clearhead.predictor import Crew
+from clearhead.predictor import WorkerPool
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -25,7 +25,7 @@ def test_results_come_in_order_and_only_a_few_jobs_are_under_way(workers: int) -
     def work(number: int) -> tuple[int, int]:
         return number * number, os.getpid()
 
-    with Crew(work, workers) as crew:
+    with WorkerPool(work, workers) as crew:
         results = crew.results(jobs())
         first = next(results)
         assert asked <= 2 * workers + 1
@@ -47,7 +47,7 @@ def test_a_job_of_none_asks_for_everything_under_way() -> None:
     def work(number: int) -> int:
         return number
 
-    with Crew(work, 2) as crew:
+    with WorkerPool(work, 2) as crew:
         for number in crew.results(jobs()):
             answered.append(number)
 

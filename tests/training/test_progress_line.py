@@ -15,10 +15,10 @@ from termios import TIOCSWINSZ
 import pytest
 from rich.console import Console
 
-from clearhead.training.live import Standing
+from clearhead.training.progress_line import ProgressLine
 from tests.training.toy import SMALL, write_pairs
 
-LONG = Standing(
+LONG = ProgressLine(
     98_765,
     123_456,
     seconds_left=4_985.0,
@@ -28,7 +28,7 @@ LONG = Standing(
 )
 
 
-def rendered(standing: Standing, width: int) -> str:
+def rendered(standing: ProgressLine, width: int) -> str:
     stream = StringIO()
     Console(file=stream, width=width, force_terminal=True, color_system=None).print(standing)
     return stream.getvalue()
@@ -67,7 +67,7 @@ def test_every_width_shows_whole_parts() -> None:
 
 
 def test_before_the_first_line_of_the_log_there_is_no_time_left() -> None:
-    assert Standing(0, 600).line(80) == "step 0/600  0 %"
+    assert ProgressLine(0, 600).line(80) == "step 0/600  0 %"
 
 
 def test_a_terminal_of_80_columns_shows_step_share_and_time_left(tmp_path: Path) -> None:
