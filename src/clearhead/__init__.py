@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     from clearhead.blocks import SingleFeedForward as SingleFeedForward
     from clearhead.blocks import Stack as Stack
     from clearhead.blocks import StandardFeedForward as StandardFeedForward
+    from clearhead.costing import Compared as Compared
     from clearhead.costing import Cost as Cost
     from clearhead.costing import Formula as Formula
     from clearhead.costing import cost as cost
+    from clearhead.data import Findings as Findings
     from clearhead.decoding import Hypothesis as Hypothesis
     from clearhead.decoding import Rules as Rules
     from clearhead.decoding import Sampler as Sampler
@@ -48,11 +50,24 @@ if TYPE_CHECKING:
     from clearhead.decoding import beam_search as beam_search
     from clearhead.decoding import greedy as greedy
     from clearhead.errors import ClearheadError as ClearheadError
+    from clearhead.errors import DataError as DataError
+    from clearhead.errors import Interrupted as Interrupted
+    from clearhead.errors import Problem as Problem
     from clearhead.errors import RecipeError as RecipeError
+    from clearhead.evaluation import Scores as Scores
+    from clearhead.events import Event as Event
     from clearhead.interop import load_huggingface as load_huggingface
+    from clearhead.lectures import LECTURES as LECTURES
+    from clearhead.lectures import Claim as Claim
+    from clearhead.lectures import Evidence as Evidence
+    from clearhead.lectures import EvidenceTable as EvidenceTable
     from clearhead.lectures import Outcome as Outcome
     from clearhead.lectures import claims as claims
     from clearhead.lectures import demonstrate as demonstrate
+    from clearhead.lectures import find_claims as find_claims
+    from clearhead.lectures import save_lecture_page as save_lecture_page
+    from clearhead.models import Block as Block
+    from clearhead.models import BlockTree as BlockTree
     from clearhead.models import ClassifierModel as ClassifierModel
     from clearhead.models import EncoderModel as EncoderModel
     from clearhead.models import LanguageModel as LanguageModel
@@ -81,17 +96,44 @@ if TYPE_CHECKING:
     from clearhead.predictor import TextWriter as TextWriter
     from clearhead.predictor import UnknownCharacters as UnknownCharacters
     from clearhead.predictor import load as load
+    from clearhead.recipe import Difference as Difference
     from clearhead.recipe import Recipe as Recipe
+    from clearhead.recipe import kinds as kinds
+    from clearhead.recipe import named as named
     from clearhead.recipe import preset_names as preset_names
+    from clearhead.recipe import preset_text as preset_text
     from clearhead.recipe import read_recipe as read_recipe
     from clearhead.recipe import recipe_toml as recipe_toml
     from clearhead.recipe import register as register
+    from clearhead.recipe import slots as slots
+    from clearhead.verbs import AnswerStream as AnswerStream
+    from clearhead.verbs import RecipeComparison as RecipeComparison
+    from clearhead.verbs import Run as Run
+    from clearhead.verbs import ScoredExample as ScoredExample
+    from clearhead.verbs import answer_file as answer_file
+    from clearhead.verbs import answer_lines as answer_lines
+    from clearhead.verbs import check as check
+    from clearhead.verbs import compare_recipes as compare_recipes
+    from clearhead.verbs import evaluate as evaluate
+    from clearhead.verbs import import_model as import_model
+    from clearhead.verbs import recipe_and_data as recipe_and_data
+    from clearhead.verbs import score as score
+    from clearhead.verbs import show as show
+    from clearhead.verbs import train as train
 
 __version__ = "0.1.0"
 
-# The order is that of a book, from the recipe to the whole model.
+# The front door first, then the order of a book, from the recipe to the whole model.
 _CONTENTS: dict[str, list[str]] = {
-    "recipe": ["Recipe", "read_recipe", "recipe_toml", "preset_names", "register"],
+    "verbs": [
+        *("train", "Run", "evaluate", "check", "answer_lines", "answer_file", "AnswerStream", "score", "ScoredExample"),
+        *("show", "compare_recipes", "RecipeComparison", "import_model", "recipe_and_data"),
+    ],
+    "events": ["Event"],
+    "recipe": [
+        *("Recipe", "read_recipe", "recipe_toml", "preset_names", "preset_text", "slots", "kinds", "Difference"),
+        *("named", "register"),
+    ],
     "attention": [
         *("attend", "weigh", "choose", "causal_mask", "AttentionContext", "Cache", "MultiHeadAttention"),
         *("GridAttention", "AxialAttention", "WindowAttention"),
@@ -109,14 +151,20 @@ _CONTENTS: dict[str, list[str]] = {
     "models": [
         *("Seq2Seq", "LanguageModel", "EncoderModel", "ClassifierModel", "build", "count_parameters"),
         "influence",
+        *("Block", "BlockTree"),
         *("SavedModel", "save_model", "load_model", "pick_device"),
     ],
-    "costing": ["cost", "Cost", "Formula"],
+    "costing": ["cost", "Cost", "Formula", "Compared"],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
     "predictor": ["load", "Predictor", "TextWriter", "Labeller", "Filler", "Answer", "UnknownCharacters"],
     "interop": ["load_huggingface"],
-    "lectures": ["claims", "demonstrate", "Outcome"],
-    "errors": ["ClearheadError", "RecipeError"],
+    "lectures": [
+        *("claims", "find_claims", "demonstrate", "Claim", "Outcome", "Evidence", "EvidenceTable", "LECTURES"),
+        "save_lecture_page",
+    ],
+    "data": ["Findings"],
+    "evaluation": ["Scores"],
+    "errors": ["ClearheadError", "RecipeError", "DataError", "Interrupted", "Problem"],
 }
 _HOME = {name: layer for layer, names in _CONTENTS.items() for name in names}
 

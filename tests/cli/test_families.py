@@ -112,7 +112,7 @@ def test_killed_while_writing_and_resumed_ends_the_same(tmp_path: Path) -> None:
     kill_while_writing(process, tmp_path / "killed" / "last", after=3)
     resumed = clearhead(*arguments, "-o", str(tmp_path / "killed"), "--resume")
     assert resumed.returncode == 0, resumed.stderr.decode()
-    assert "going on after step" in resumed.stderr.decode()
+    assert "continuing after step" in resumed.stderr.decode()
     assert_same_run(tmp_path / "whole", tmp_path / "killed")
 
 

@@ -56,7 +56,7 @@ def test_a_trained_model_gives_its_recipe_to_other_data(
     other.write_text((folder / "pairs.tsv").read_text().replace("a", "x").replace("b", "yz"))
     result = typed("train", name, str(other), "-o", str(tmp_path / "run"), "--epochs", "1")
     assert result.returncode == 0, result.stderr
-    assert "its recipe is taken, without its weights" in result.stderr
+    assert "its recipe is used, not its weights" in result.stderr
     recipe = (tmp_path / "run" / "recipe.toml").read_text()
     assert f'train = "{other}"' in recipe
     assert "seed = 5" in recipe

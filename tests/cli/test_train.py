@@ -45,7 +45,7 @@ def test_train_evaluate_and_go_on(tmp_path: Path) -> None:
     assert "has a run already; add --resume" in again.stderr
     finished = clearhead("train", str(pairs), "-o", run, "--resume")
     assert finished.returncode == 0
-    assert "going on after step 150" in finished.stderr
+    assert "continuing after step 150" in finished.stderr
 
 
 KILLS = int(os.environ.get("CLEARHEAD_KILLS", "0"))
@@ -78,7 +78,7 @@ def test_a_storm_of_kills_changes_nothing(tmp_path: Path, processes: int, usual:
         kills += 1
     _, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
-    assert "going on after step" in errors
+    assert "continuing after step" in errors
     assert_same_run(tmp_path / "whole", tmp_path / "storm")
     found = f"{while_writing} of them while a checkpoint was written"
     print(f"{processes} process{'es' if processes > 1 else ''}: killed {kills} times, {found}: ends bit-identical")
@@ -155,7 +155,7 @@ def test_a_pipe_teaches_what_the_file_teaches_and_is_kept(tmp_path: Path) -> Non
     kept = tmp_path / "pipe" / "data" / "stdin.tsv"
     assert kept.read_text() == pairs.read_text()
     again = clearhead("train", "-", "-o", str(tmp_path / "pipe"), "--resume", given="other\tdata\n")
-    assert "going on after step 6" in again.stderr
+    assert "continuing after step 6" in again.stderr
     assert kept.read_text() == pairs.read_text()
 
 
@@ -206,12 +206,14 @@ def test_check_says_what_is_wrong(tmp_path: Path) -> None:
         (["train", "tiny", "small", "g2p-en"], 2, "one recipe is enough"),
         (["train", "--src", "a.en"], 2, "parallel files come in twos"),
         (["train", "g2p-en", "--minutes", "1", "--epochs", "1"], 2, "one budget is enough"),
-        (["eval", "nowhere"], 3, "name what to score on"),
-        (["eval", "nowhere", "one.tsv", "two.tsv"], 3, "name what to score on"),
-        (["score", "nowhere", "one.tsv", "--src", "one", "--tgt", "two"], 3, "name what to score"),
-        (["score", "nowhere", "one.tsv", "--src", "one"], 3, "come in twos"),
-        (["eval", "nowhere", "one.tsv", "--tgt", "one"], 3, "come in twos"),
-        (["eval", "nowhere", "one.tsv", "--split", "dev"], 3, "nowhere is no run folder"),
+        (["eval", "nowhere"], 2, "name what to score on"),
+        (["eval", "nowhere", "one.tsv", "two.tsv"], 2, "name what to score on"),
+        (["score", "nowhere", "one.tsv", "--src", "one", "--tgt", "two"], 2, "name what to score"),
+        (["score", "nowhere", "one.tsv", "--src", "one"], 2, "come in twos"),
+        (["eval", "nowhere", "one.tsv", "--tgt", "one"], 2, "come in twos"),
+        (["eval", "nowhere", "one.tsv", "--split", "dev"], 2, "name what to score on"),
+        (["eval", "nowhere", "--split", "dev"], 2, "nowhere is no run folder"),
+        (["train", "g2p-en", "--train", "x.tsv"], 2, "DATA and --train: training data is named twice"),
         (["eval", "nowhere", "nowhere.tsv"], 3, "cannot be read"),
         (["check", "bad.tsv"], 2, "no such recipe, file or task"),
     ],

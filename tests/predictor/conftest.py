@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.cli.training import train
 from clearhead.predictor import TextWriter, load
 from clearhead.recipe import read_recipe
+from clearhead.verbs.session import train_in
 from tests.training.toy import SMALL, write_pairs
 
 
@@ -17,7 +17,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = write_pairs(folder / "pairs.tsv")
     quick = ["model.width=64", "training.optimizer.rate=0.004", "training.average=0.98", "training.steps=500"]
     settings = [f'data.train="{pairs}"', *SMALL, "training.evaluate_every=250", *quick]
-    train(read_recipe(None, *settings), folder / "run", resume=False)
+    train_in(read_recipe(None, *settings), folder / "run", resume=False)
     return folder / "run"
 
 

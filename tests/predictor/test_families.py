@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead.cli.training import _trainer
 from clearhead.data import BOS, EOS, Labelled, Text
 from clearhead.errors import ClearheadError, DataError
 from clearhead.models import LanguageModel
 from clearhead.predictor import Filler, Labeller, Predictor, TextWriter, UnknownCharacters, load
 from clearhead.recipe import read_recipe
 from clearhead.training import prepare
+from clearhead.verbs.session import make_trainer
 from tests.training.toy import FAMILIES, SMALL
 
 LINES = [" ".join(random.Random(seed).choices("abcdefg", k=1 + seed % 9)) for seed in range(60)]
@@ -27,8 +27,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Predictor]:
         folder = tmp_path_factory.mktemp(family)
         settings = [f"model.family={family}", f'data.train="{write(folder / "data")}"', *SMALL, "data.max_length=6"]
         quick = ["training.steps=120", "training.optimizer.rate=0.004", "training.average=0.98"]
-        trainer = _trainer(prepare(read_recipe(None, *settings, *quick, "training.evaluate_every=120"), folder / "run"))
-        trainer.report.quiet = True
+        recipe = read_recipe(None, *settings, *quick, "training.evaluate_every=120")
+        trainer = make_trainer(prepare(recipe, folder / "run"))
         trainer.run()
         found[family] = load(folder / "run")
     return found

@@ -9,12 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from clearhead.cli.training import _trainer, train
 from clearhead.evaluation import evaluate
 from clearhead.models import Model
 from clearhead.recipe import read_recipe
 from clearhead.training import Progress, Trainer, prepare, reopen
 from clearhead.training.checkpoint import load_checkpoint
+from clearhead.verbs.session import make_trainer, train_in
 from tests.cli.typed import typed
 from tests.training.test_trainer import assert_same_run
 from tests.training.toy import SMALL, write_pairs
@@ -23,9 +23,7 @@ from tests.training.toy import SMALL, write_pairs
 def trainer_of(folder: Path, *settings: str) -> Trainer:
     pairs = write_pairs(folder / "pairs.tsv")
     recipe = read_recipe(None, f'data.train="{pairs}"', *SMALL, *settings)
-    trainer = _trainer(prepare(recipe, folder / "run"))
-    trainer.report.quiet = True
-    return trainer
+    return make_trainer(prepare(recipe, folder / "run"))
 
 
 def scored(trainer: Trainer, rows: list[tuple[float, float]]) -> Progress:
@@ -96,7 +94,7 @@ def test_the_rate_does_not_count_what_dev_and_checkpoints_take(tmp_path: Path) -
 
 def tokens_between(trainer: Trainer) -> list[int]:
     """Target tokens of each 20 steps."""
-    fresh = _trainer(reopen(trainer.folder))
+    fresh = make_trainer(reopen(trainer.folder))
     counts = [fresh.objective.batch(fresh.examples, fresh._next_rows(), 0).tokens for _ in range(60)]
     return [sum(counts[start : start + 20]) for start in (0, 20, 40)]
 
@@ -108,8 +106,7 @@ def test_a_rate_after_a_resume_counts_only_what_was_done(tmp_path: Path) -> None
         trainer._step()
     trainer.progress.busy = 100.0
     trainer.save()
-    trainer = _trainer(reopen(tmp_path / "run"))
-    trainer.report.quiet = True
+    trainer = make_trainer(reopen(tmp_path / "run"))
     trainer.resume()
     tokens = trainer.progress.token_sum
     trainer.run()
@@ -207,7 +204,7 @@ def test_a_finished_run_takes_the_scores_that_it_has(run: Path, monkeypatch: pyt
 
 def test_scores_of_another_model_are_not_taken(run: Path) -> None:
     before = json.loads((run / "scores.json").read_text())
-    train(read_recipe(None), run, resume=True)
+    train_in(read_recipe(None), run, resume=True)
     assert json.loads((run / "scores.json").read_text()) == before
     result = typed("train", "-o", str(run), "--resume", "--max-steps", "30")
     assert result.returncode == 0, result.stderr

@@ -9,11 +9,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from clearhead.cli.training import _trainer
 from clearhead.errors import DamagedFile, DataError, NewerFile
 from clearhead.recipe import read_recipe
 from clearhead.training import Prepared, reopen
 from clearhead.training import manifest as manifests
+from clearhead.verbs.session import make_trainer
 from tests.cli.typed import typed
 from tests.training.test_trainer import assert_same_run
 from tests.training.toy import FAMILIES, SMALL, write_pairs
@@ -57,11 +57,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = write_pairs(folder / "pairs.tsv")
     assert typed("train", str(pairs), "-o", str(folder / "whole"), *STEPS, *SMALL).returncode == 0
     assert typed("train", str(pairs), "-o", str(folder / "part"), *STEPS, *SMALL).returncode == 0
-    run = _trainer(reopen(folder / "part"))
+    run = make_trainer(reopen(folder / "part"))
     shutil.rmtree(folder / "part" / "last")
     for name in ("metrics.jsonl", "clock.jsonl", "best.safetensors", "scores.json", "train.log"):
         (folder / "part" / name).unlink()
-    run.report.quiet = True
     run.save()
     while run.progress.step < 6:
         run._step()
@@ -81,8 +80,7 @@ def run(runs: Path, tmp_path: Path) -> Path:
 def resumed(run: Path) -> Prepared:
     """As ``--resume`` does, up to the first step."""
     opened = reopen(run)
-    trainer = _trainer(opened)
-    trainer.report.quiet = True
+    trainer = make_trainer(opened)
     assert trainer.resume()
     return opened
 
@@ -155,8 +153,7 @@ def test_rows_that_cannot_be_read_do_not_stop_training(run: Path, runs: Path, na
     """They are left out with a warning, what dev gave is put back, and the weights are the same."""
     if name == "clock.jsonl":
         (run / name).write_text('{"step": 5, "seconds": 1.0, "tokens_per_second": 9}\n')
-        trainer = _trainer(reopen(run))
-        trainer.report.quiet = True
+        trainer = make_trainer(reopen(run))
         trainer.resume()
         trainer.save()
     hurt(run / name, damage)
@@ -326,8 +323,7 @@ class Pipe:
 def test_a_run_from_before_there_were_manifests_goes_on(run: Path, runs: Path) -> None:
     """No run.json, no checksums and no dev loss of the best in its checkpoints."""
     (run / "run.json").unlink()
-    trainer = _trainer(reopen(run))
-    trainer.report.quiet = True
+    trainer = make_trainer(reopen(run))
     trainer.resume()
     (run / "run.json").unlink()
     from clearhead.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint

@@ -7,24 +7,22 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from clearhead.cli.files import data_settings
-from clearhead.cli.training import _trainer
 from clearhead.data import PICTURES, Picture, pixels_of, read_corpus
 from clearhead.errors import DataError, RecipeError
 from clearhead.evaluation import evaluate
 from clearhead.predictor import load
 from clearhead.recipe import DataSpec, PatchesSpec, read_recipe
 from clearhead.training import Trainer, prepare, reopen
+from clearhead.verbs.inputs import data_settings
+from clearhead.verbs.session import make_trainer
 from tests.training.test_trainer import HARD, assert_same_run, continued
 from tests.training.toy import SMALL
 
 
 def new_run(folder: Path, *overrides: str) -> Trainer:
-    source, settings = data_settings(["digits"], {}, {})
-    recipe = read_recipe(source, *settings, *SMALL, "training.steps=24", *overrides)
-    trainer = _trainer(prepare(recipe, folder))
-    trainer.report.quiet = True
-    return trainer
+    derived, stated = data_settings({"train": "digits"})
+    recipe = read_recipe(None, *derived, *stated, *SMALL, "training.steps=24", *overrides)
+    return make_trainer(prepare(recipe, folder))
 
 
 def test_the_pixels_are_scikit_learns() -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from clearhead.cli.training import _trainer
 from clearhead.data import PAD
 from clearhead.errors import DataError
 from clearhead.evaluation import evaluate
@@ -17,6 +16,7 @@ from clearhead.models import load_model
 from clearhead.predictor import load
 from clearhead.recipe import ClassifierSpec, read_recipe
 from clearhead.training import Trainer, prepare, reopen
+from clearhead.verbs.session import make_trainer
 from tests.training.test_trainer import HARD, assert_same_run, continued, state_of
 from tests.training.toy import FAMILIES, SMALL
 
@@ -26,9 +26,7 @@ family = pytest.mark.parametrize("family", FAMILIES)
 def new_run(family: str, folder: Path, *overrides: str) -> Trainer:
     data = FAMILIES[family](folder.parent / f"{family}.data")
     settings = [f"model.family={family}", f'data.train="{data}"', *SMALL, "training.steps=24", *overrides]
-    trainer = _trainer(prepare(read_recipe(None, *settings), folder))
-    trainer.report.quiet = True
-    return trainer
+    return make_trainer(prepare(read_recipe(None, *settings), folder))
 
 
 @family

@@ -9,10 +9,10 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import load_file, save_file
 
-from clearhead.cli.training import _trainer
 from clearhead.errors import ClearheadError
 from clearhead.recipe import read_recipe
 from clearhead.training import SINGLE, ProcessGroup, Trainer, prepare, process_group, reopen
+from clearhead.verbs.session import make_trainer
 from tests.training.test_trainer import assert_same_run, state_of
 from tests.training.toy import SMALL, write_pairs
 
@@ -22,9 +22,7 @@ SIZE = 2
 
 
 def trainer_of(folder: Path, group: ProcessGroup = SINGLE) -> Trainer:
-    trainer = _trainer(reopen(folder), group)
-    trainer.report.quiet = True
-    return trainer
+    return make_trainer(reopen(folder), group)
 
 
 def member(rank: int, folder: Path) -> None:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.cli.training import _trainer
 from clearhead.decoding import lean_decoder
 from clearhead.predictor import load
 from clearhead.recipe import read_recipe
 from clearhead.training import Trainer, prepare, reopen
+from clearhead.verbs.session import make_trainer
 from tests.training.test_trainer import assert_same_run
 from tests.training.toy import write_pairs
 
@@ -24,14 +24,11 @@ KINDS = {
 
 def new_run(folder: Path, *overrides: str) -> Trainer:
     data = write_pairs(folder.parent / "pairs.tsv")
-    trainer = _trainer(prepare(read_recipe(None, f'data.train="{data}"', *SMALL, *overrides), folder))
-    trainer.report.quiet = True
-    return trainer
+    return make_trainer(prepare(read_recipe(None, f'data.train="{data}"', *SMALL, *overrides), folder))
 
 
 def continued(folder: Path) -> Trainer:
-    trainer = _trainer(reopen(folder))
-    trainer.report.quiet = True
+    trainer = make_trainer(reopen(folder))
     assert trainer.resume()
     return trainer
 

@@ -13,7 +13,7 @@ from clearhead.training import Report
 
 
 def write(folder: Path, steps: range, *, after: int = 0) -> None:
-    report = Report(folder, quiet=True, tensorboard=True)
+    report = Report(folder, tensorboard=True)
     report.forget_after(after)
     report.start(after)
     for step in steps:

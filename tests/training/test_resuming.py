@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from clearhead.cli.training import _trainer, train
 from clearhead.errors import ClearheadError, RecipeError
 from clearhead.recipe import read_recipe, read_with_origins
 from clearhead.training import StatedRecipe, opened, prepare, reopen
+from clearhead.verbs.session import make_trainer, train_in
 from tests.cli.typed import typed
 from tests.training.test_trainer import assert_same_run, state_of
 from tests.training.toy import SMALL, write_lines, write_pairs
@@ -101,7 +101,7 @@ def test_what_agrees_with_a_run_passes(run: Path, finished: Path, monkeypatch: p
         before = content(run)
         result = typed("train", "-o", str(run), "--resume", *words)
         assert result.returncode == 0, result.stderr
-        assert "going on after step 12" in result.stderr
+        assert "continuing after step 12" in result.stderr
         assert content(run) == before
 
 
@@ -153,8 +153,7 @@ def test_a_finished_run_goes_on_with_a_stated_schedule(run: Path, finished: Path
     longer, begun = opened(ask("training.steps=21"), parts, resume=True)
     assert begun
     for until in (14, 17):  # left after work that was not saved; then once more, from an older checkpoint
-        trainer = _trainer(longer)
-        trainer.report.quiet = True
+        trainer = make_trainer(longer)
         assert trainer.resume()
         while trainer.progress.step < until:
             trainer._step()
@@ -162,7 +161,7 @@ def test_a_finished_run_goes_on_with_a_stated_schedule(run: Path, finished: Path
                 trainer.save()
         torch.manual_seed(5)
         longer, _ = opened(ask(), parts, resume=True)
-    train(ask(), parts, resume=True)
+    train_in(ask(), parts, resume=True)
     assert_same_run(run, parts)
 
 
@@ -170,9 +169,9 @@ def test_an_extension_from_an_older_checkpoint_repeats_the_steps_as_they_were(ru
     """The newest checkpoint is damaged after the extension was asked for: steps 10 to 12 keep their own schedule."""
     opened(ask("training.steps=21"), run, resume=True)
     stopped(run)
-    train(ask(), run, resume=True)
+    train_in(ask(), run, resume=True)
     other = shutil.copytree(finished, run.parent / "other")
-    train(ask("training.steps=21"), other, resume=True)
+    train_in(ask("training.steps=21"), other, resume=True)
     assert_same_run(run, other)
 
 
@@ -191,12 +190,12 @@ def test_a_run_that_lost_its_patience_can_be_extended(tmp_path: Path) -> None:
     pairs = write_pairs(tmp_path / "pairs.tsv")
     still = ["training.evaluate_every=2", "training.patience=2", "training.optimizer.rate=1e-9"]
     recipe = read_recipe(None, f'data.train="{pairs}"', *SMALL, "training.steps=30", *still)
-    train(recipe, tmp_path / "run", resume=False)
+    train_in(recipe, tmp_path / "run", resume=False)
     assert state_of(tmp_path / "run")[1]["step"] == 6
     opened(ask("training.steps=40"), tmp_path / "run", resume=True)
     with pytest.raises(RecipeError, match="step 6 of 40 is done: finish it with --resume first"):
         opened(ask("training.steps=50"), tmp_path / "run", resume=True)
-    train(ask(), tmp_path / "run", resume=True)
+    train_in(ask(), tmp_path / "run", resume=True)
     assert state_of(tmp_path / "run")[1]["step"] == 10
 
 
@@ -234,16 +233,15 @@ def test_a_kill_before_the_first_checkpoint_is_no_such_case(tmp_path: Path) -> N
     pairs = write_pairs(tmp_path / "pairs.tsv")
     rare = ["training.evaluate_every=2", "training.save_every=100", "training.steps=6"]
     settings = [f'data.train="{pairs}"', *SMALL, *rare]
-    train(ask(*settings), tmp_path / "whole", resume=False)
+    train_in(ask(*settings), tmp_path / "whole", resume=False)
     run, _ = opened(ask(*settings), tmp_path / "killed", resume=False)
-    trainer = _trainer(run)
-    trainer.report.quiet = True
+    trainer = make_trainer(run)
     trainer.save()
     trainer._step()
     trainer._step()
     trainer._evaluate()
     assert (tmp_path / "killed" / "best.safetensors").is_file()
-    train(ask(*settings), tmp_path / "killed", resume=True)
+    train_in(ask(*settings), tmp_path / "killed", resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "killed")
 
 
@@ -262,7 +260,7 @@ def test_a_start_that_fails_is_not_in_the_way_of_the_next(
         with pytest.raises((KeyboardInterrupt, MemoryError, OSError)):
             prepare(recipe, folder)
     assert not folder.parent.exists()
-    train(recipe, folder, resume=False)
+    train_in(recipe, folder, resume=False)
 
 
 def test_what_a_kill_during_preparation_left_is_not_in_the_way(tmp_path: Path) -> None:
@@ -271,7 +269,7 @@ def test_what_a_kill_during_preparation_left_is_not_in_the_way(tmp_path: Path) -
     for name in (".preparing/train.source.ids", "data/train.target.ids", ".lock"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(b"half")
-    train(recipe, folder, resume=False)
+    train_in(recipe, folder, resume=False)
     assert not (folder / ".preparing").exists()
 
 
@@ -307,4 +305,4 @@ def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
     assert (folder / ".lock").is_file()
     run, begun = opened(ask(), folder, resume=True)
     assert begun
-    assert _trainer(run).resume()
+    assert make_trainer(run).resume()

@@ -8,12 +8,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from clearhead.cli.training import _trainer
 from clearhead.errors import ClearheadError, DamagedFile, DataError, Diverged
 from clearhead.models import build
 from clearhead.recipe import read_recipe
 from clearhead.training import Trainer, prepare, reopen
 from clearhead.training.checkpoint import load_checkpoint
+from clearhead.verbs.session import make_trainer
 from tests.training.toy import SMALL, write_pairs
 
 
@@ -24,14 +24,11 @@ def data(tmp_path: Path) -> Path:
 
 def new_run(data: Path, folder: Path, *overrides: str) -> Trainer:
     recipe = read_recipe(None, f'data.train="{data}"', *SMALL, "training.steps=24", *overrides)
-    trainer = _trainer(prepare(recipe, folder))
-    trainer.report.quiet = True
-    return trainer
+    return make_trainer(prepare(recipe, folder))
 
 
 def continued(folder: Path) -> Trainer:
-    trainer = _trainer(reopen(folder))
-    trainer.report.quiet = True
+    trainer = make_trainer(reopen(folder))
     trainer.resume()
     return trainer
 
@@ -248,7 +245,7 @@ def test_budgets_become_steps_before_training_starts(
     assert read_recipe(tmp_path / "minutes" / "recipe.toml").training == spec
     base = read_recipe(None, f'data.train="{data}"', *SMALL, "training.epochs=3")
     run = prepare(base, tmp_path / "epochs")
-    trainer = _trainer(run)
+    trainer = make_trainer(run)
     assert run.recipe.training.steps == 3 * len(trainer._epoch_plan())
 
 

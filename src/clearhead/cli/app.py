@@ -6,9 +6,9 @@ import typer
 
 import clearhead
 from clearhead.cli.check import check
-from clearhead.cli.convert import convert
 from clearhead.cli.cost import cost
 from clearhead.cli.evaluate import evaluate
+from clearhead.cli.importing import convert
 from clearhead.cli.lecture import lecture
 from clearhead.cli.presets import presets
 from clearhead.cli.run import run

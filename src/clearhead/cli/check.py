@@ -3,16 +3,12 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from clearhead.cli.files import data_settings
-from clearhead.cli.names import recipe_named
-from clearhead.cli.words import columns_setting
-
-if TYPE_CHECKING:
-    from clearhead.data import Checkup
+import clearhead
+from clearhead.cli.words import columns_of, files_and_settings, one_of, parallel
 
 MOST_LABELS = 20
 """Labels that are shown with their counts."""
@@ -40,61 +36,43 @@ def check(
     JSONL; a header such as source,target is noticed, and --columns names other columns. Exits with 3 if something is
     wrong, and with 0 if there are only things to look at.
     """
-    from clearhead.data import check_corpus, format_of, read_corpus
-
-    source, settings = data_settings(what or [], {"train": train, "dev": dev, "test": test}, {"train": (src, tgt)})
-    recipe = recipe_named(source, *settings, *columns_setting(columns), "data.bad_lines=skip", anew=True)
-    checkup = check_corpus(read_corpus(recipe.data, format_of(recipe.model)))
+    names, settings = files_and_settings(what)
+    recipe, data = clearhead.recipe_and_data(names)
+    both = parallel(src, tgt)
+    one_of({"DATA": data, "--train": train, "--src, --tgt": both}, "training data")
+    findings = clearhead.check(
+        data or train or both, dev=dev, test=test, columns=columns_of(columns), recipe=recipe, settings=settings
+    )
     if as_json:
-        print(json.dumps(_table(checkup), ensure_ascii=False))
+        print(json.dumps(findings.table(), ensure_ascii=False))
     else:
-        _print(checkup)
-    if not checkup.healthy:
+        _print(findings)
+    if not findings.healthy:
         raise typer.Exit(3)
 
 
-def _table(checkup: "Checkup") -> dict[str, object]:
-    sides = checkup.sides.items()
-    return {
-        "healthy": checkup.healthy,
-        "examples": checkup.name,
-        "sizes": checkup.sizes,
-        "tokenizers": {name: side.kind for name, side in sides},
-        "vocabulary": {name: side.vocabulary for name, side in sides},
-        "characters": {name: side.alphabet for name, side in sides},
-        "labels": dict(checkup.labels),
-        "unknown_percent": checkup.unknown,
-        "round_trip_loss_percent": checkup.lost,
-        "notes": checkup.notes,
-        "findings": [
-            {"what": finding.what, "serious": finding.serious, "count": finding.count, "examples": finding.examples}
-            for finding in checkup.findings
-        ],
-    }
-
-
-def _print(checkup: "Checkup") -> None:
-    print(f"{checkup.name}: " + ", ".join(f"{size:,} {part}" for part, size in checkup.sizes.items()))
-    for note in checkup.notes:
+def _print(findings: "clearhead.Findings") -> None:
+    print(f"{findings.name}: " + ", ".join(f"{size:,} {part}" for part, size in findings.sizes.items()))
+    for note in findings.notes:
         print(f"{'note':<12}{note}")
-    for name, side in checkup.sides.items():
+    for name, side in findings.sides.items():
         print(f"{name:<12}{side.kind}, vocabulary {side.vocabulary:,}, {side.alphabet:,} distinct characters")
         _histogram(side.lengths)
-    if checkup.labels:
-        shown = ", ".join(f"{label} {count:,}" for label, count in checkup.labels.most_common(MOST_LABELS))
-        more = len(checkup.labels) - MOST_LABELS
+    if findings.labels:
+        shown = ", ".join(f"{label} {count:,}" for label, count in findings.labels.most_common(MOST_LABELS))
+        more = len(findings.labels) - MOST_LABELS
         print(f"{'labels':<12}{shown}" + (f", and {more:,} more" if more > 0 else ""))
-    for part in checkup.unknown:
+    for part in findings.unknown:
         print(
-            f"{part:<12}{checkup.unknown[part]:.3f} % unknown tokens, "
-            f"{checkup.lost[part]:.3f} % of lines do not come back from their tokens"
+            f"{part:<12}{findings.unknown[part]:.3f} % unknown tokens, "
+            f"{findings.lost[part]:.3f} % of lines do not come back from their tokens"
         )
-    for finding in checkup.findings:
+    for finding in findings.findings:
         if finding.count:
             print(f"{'wrong' if finding.serious else 'look at':<12}{finding.count:,} {finding.what}")
             for example in finding.examples:
                 print(f"            {example}")
-    print("nothing is wrong" if checkup.healthy else "fix what is wrong before training")
+    print("nothing is wrong" if findings.healthy else "fix what is wrong before training")
 
 
 def _histogram(lengths: Counter[int], rows: int = 8, width: int = 40) -> None:

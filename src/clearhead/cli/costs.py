@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clearhead.cli.names import recipe_named
 from clearhead.cli.sheets import Formulaic, Sheet, show
 from clearhead.costing import Cost, Formula, ModelCost
 from clearhead.costing import cost as cost_of_recipe
@@ -16,6 +15,7 @@ from clearhead.costing.forms.text import tidy
 from clearhead.costing.forms.views import PRINTED, asymptotic, printed
 from clearhead.errors import ClearheadError, Problem, RecipeError, did_you_mean
 from clearhead.recipe import Recipe, notes_of
+from clearhead.verbs import recipe_named
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,15 @@
 """``clearhead eval``: how good a model is."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from clearhead.cli.words import check_model_and_data, columns_setting, files_and_settings, parallel_files
-from clearhead.errors import DataError
+import clearhead
+from clearhead.cli.progress import TerminalReport
+from clearhead.cli.scores import print_scores
+from clearhead.cli.words import columns_of, files_and_settings, parallel, usage
 
 
 def evaluate(
@@ -44,14 +47,19 @@ def evaluate(
     clearhead eval runs/demo pairs.tsv decoding.beam_size=1
     """
     files, settings = files_and_settings(words)
-    parallel = parallel_files(src, tgt)
-    if split is not None and not Path(model).is_dir():
-        raise DataError(f"--split {split}: {model} is no run folder")
-    if len(files) + bool(parallel) + (split is not None) != 1:
-        raise DataError("name what to score on: a file, --src and --tgt, or, for a run folder, --split dev or test")
-    check_model_and_data(model, [*files, *parallel])
-
-    from clearhead.cli.scoring import score_model
-
-    settings += columns_setting(columns)
-    score_model(model, str(files[0]) if files else parallel or None, split, settings, as_json=as_json)
+    both = parallel(src, tgt)
+    if len(files) + (both is not None) + (split is not None) != 1:
+        raise usage("eval", "name what to score on: a file, --src and --tgt, or, for a run folder, --split dev or test")
+    with TerminalReport() as report:
+        scores = clearhead.evaluate(
+            model,
+            files[0] if files else both,
+            split=split,
+            columns=columns_of(columns),
+            report=report,
+            settings=settings,
+        )
+    if as_json:
+        print(json.dumps(scores.table()))
+    else:
+        print_scores(scores)

@@ -1,9 +1,24 @@
-"""``clearhead lecture``: the words of the command; the work is in ``clearhead.cli.lecturing``."""
+"""``clearhead lecture``: the claims of the lectures, listed or run."""
 
+import json
+import shutil
+import sys
+import textwrap
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+import clearhead
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COLOURS = {"holds": "green", "holds under a condition": "yellow", "slip in the notes": "magenta"}
 
 
 def lecture(
@@ -27,18 +42,166 @@ def lecture(
 
     Exits with 1 if a claim is not reproduced. In Python: clearhead.demonstrate("L4.8")
     """
-    from clearhead.lectures import claims, find_claims
-
     if everything and ids:
         raise typer.BadParameter("--all runs every claim: give no ids with it")
-    chosen = find_claims(ids or [])
+    chosen = clearhead.find_claims(ids or [])
     if not chosen and not everything and html is None and figures is None:
-        from clearhead.cli.lectures import list_claims
-
-        list_claims(claims(), as_json=as_json)
+        _list(clearhead.claims(), as_json=as_json)
         return
-
-    from clearhead.cli.lecturing import run_claims
-
-    if not run_claims(chosen or claims(), in_full=bool(chosen), as_json=as_json, html=html, figures=figures):
+    outcomes = _run(chosen or clearhead.claims(), in_full=bool(chosen), as_json=as_json, html=html)
+    if as_json:
+        print(json.dumps({"claims": [outcome.as_json() for outcome in outcomes]}, ensure_ascii=False))
+    if html is not None:
+        clearhead.save_lecture_page(outcomes, html)
+    if figures is not None:
+        for outcome in outcomes:
+            outcome.save_figures(figures)
+    if not all(outcome.reproduced for outcome in outcomes):
         raise typer.Exit(1)
+
+
+def _list(claims: "Sequence[clearhead.Claim]", *, as_json: bool) -> None:
+    """The claims by lecture, a line each, with what is right where the notes slip."""
+    if as_json:
+        names = ("id", "title", "verdict", "right", "module", "test")
+        print(
+            json.dumps(
+                {"claims": [{name: getattr(claim, name) for name in names} for claim in claims]}, ensure_ascii=False
+            )
+        )
+        return
+    width = max(shutil.get_terminal_size().columns, 50) if sys.stdout.isatty() else 10_000
+    for lecture, title in clearhead.LECTURES.items():
+        typer.secho(f"{lecture}  {title}", bold=True)
+        for claim in claims:
+            if claim.lecture == lecture:
+                typer.echo(f"  {claim.id:<6} {claim.title}")
+                verdict = claim.verdict + (f": {claim.right}" if claim.right else "")
+                lines = textwrap.fill(verdict, width, initial_indent=" " * 9, subsequent_indent=" " * 9)
+                typer.secho(lines, fg=COLOURS[claim.verdict])
+    typer.echo(f"\n{len(claims)} claims; next: clearhead lecture {claims[-1].id}, clearhead lecture --all")
+
+
+def _run(
+    claims: "Sequence[clearhead.Claim]", *, in_full: bool, as_json: bool, html: Path | None
+) -> "list[clearhead.Outcome]":
+    """Demonstrate these claims, and print each as it is done."""
+    if html is not None and not html.parent.is_dir():
+        raise clearhead.ClearheadError(f"{html}: the folder {html.parent} does not exist")
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, 110)  # nobody sees where a line ends
+    outcomes = []
+    for claim in claims:
+        outcomes.append(outcome := clearhead.demonstrate(claim))
+        if not as_json:
+            (_print_outcome if in_full else _print_line)(console, outcome)
+    if len(outcomes) > 1 and not as_json:
+        _print_summary(console, outcomes)
+    return outcomes
+
+
+def _print_line(console: Console, outcome: "clearhead.Outcome") -> None:
+    line = Text(f"{outcome.claim.id:<6} ")
+    line.append("✓ " if outcome.reproduced else "✗ ", "green" if outcome.reproduced else "bold red")
+    line.append(outcome.claim.title)
+    line.append(f"  {outcome.claim.verdict}", COLOURS[outcome.claim.verdict])
+    line.append(f"  {outcome.seconds:.1f} s", "dim")
+    console.print(line)
+    if not outcome.reproduced:
+        _print_failure(console, outcome)
+
+
+def _print_failure(console: Console, outcome: "clearhead.Outcome") -> None:
+    if outcome.evidence is None:
+        console.print(Text(f"       the demonstration failed: {outcome.error}", "red"))
+        return
+    for measure in outcome.evidence.measures:
+        if not measure.agrees:
+            found = f"predicted {measure.expectation}, observed {measure.observation}"
+            console.print(Text(f"       {measure.what}: {found}", "red"))
+    for wrong in outcome.evidence.wrong:
+        if not wrong.rejected:
+            console.print(Text(f"       a wrong variant was not rejected: {wrong.what}", "red"))
+
+
+def _print_outcome(console: Console, outcome: "clearhead.Outcome") -> None:
+    claim = outcome.claim
+    console.print(Text(f"{claim.id}  {claim.title}", "bold"))
+    verdict = claim.verdict + (f": {claim.right}" if claim.right else "")
+    _print_wrapped(console, verdict, COLOURS[claim.verdict])
+    console.print()
+    _print_wrapped(console, claim.statement)
+    console.print()
+    for line in claim.formula.splitlines():
+        console.print(Text(f"      {line}", "bold"))
+    console.print()
+    if outcome.evidence is None:
+        _print_wrapped(console, f"the demonstration failed: {outcome.error}", "red")
+    else:
+        _print_evidence(console, outcome.evidence)
+    _print_wrapped(console, f"module {claim.module}, test {claim.test}", "dim")
+    good = outcome.reproduced
+    _print_wrapped(
+        console,
+        f"{'✓ reproduced' if good else '✗ not reproduced'} in {outcome.seconds:.1f} s",
+        "green" if good else "red",
+    )
+    console.print()
+
+
+def _print_evidence(console: Console, evidence: "clearhead.Evidence") -> None:
+    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("measured", "predicted", "observed", ""):
+        grid.add_column(name, justify="right" if name in ("predicted", "observed") else "left", overflow="fold")
+    for measure in evidence.measures:
+        mark = Text("✓ agrees", "green") if measure.agrees else Text("✗ does not agree", "bold red")
+        grid.add_row(Text(measure.what), Text(measure.expectation), Text(measure.observation), mark)
+    grid.add_row("", "", "", "")
+    grid.add_row(Text("wrong on purpose", "bold"), "", "", "")
+    for wrong in evidence.wrong:
+        mark = Text("✓ rejected", "green") if wrong.rejected else Text("✗ not rejected", "bold red")
+        grid.add_row(Text(wrong.what), Text(wrong.measure.expectation), Text(wrong.measure.observation), mark)
+    _print_indented(console, grid)
+    for table in evidence.tables:
+        _print_table(console, table)
+    for figure in evidence.drawn():
+        for line in figure.splitlines():
+            console.print(Text(f"  {line}"), overflow="crop", no_wrap=True)
+        console.print()
+    for note in evidence.notes:
+        _print_wrapped(console, note)
+    if evidence.notes:
+        console.print()
+
+
+def _print_table(console: Console, table: "clearhead.EvidenceTable") -> None:
+    console.print(Text(f"  {table.title}", "bold"))
+    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column, name in enumerate(table.header):
+        is_text = any(isinstance(row[column], str) for row in table.rows)
+        grid.add_column(Text(name), justify="left" if is_text else "right")
+    for row in table.cells:
+        grid.add_row(*map(Text, row))
+    _print_indented(console, grid)
+
+
+def _print_indented(console: Console, grid: Grid) -> None:
+    console.print(Padding(grid, (0, 0, 1, 2)))
+
+
+def _print_wrapped(console: Console, words: str, style: str = "") -> None:
+    for line in textwrap.wrap(words, max(console.width - 2, 40)):
+        console.print(Text(f"  {line}", style))
+
+
+def _print_summary(console: Console, outcomes: "Sequence[clearhead.Outcome]") -> None:
+    done = sum(outcome.reproduced for outcome in outcomes)
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    verdicts = [outcome.claim.verdict for outcome in outcomes]
+    counted = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in COLOURS if verdict in verdicts)
+    style = "green" if done == len(outcomes) else "bold red"
+    console.print(Text(f"\n{done} of {len(outcomes)} claims reproduced in {seconds:.0f} s: {counted}", style))
+    missing = [outcome.claim.id for outcome in outcomes if not outcome.reproduced]
+    if missing:
+        console.print(Text(f"not reproduced: {', '.join(missing)}", "bold red"))

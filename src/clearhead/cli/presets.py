@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+import clearhead
+
 
 def presets(
     name: Annotated[str | None, typer.Argument(help="Show this preset as a recipe file.")] = None,
@@ -22,23 +24,21 @@ def presets(
 
     clearhead presets gpt2 > mine.toml
     """
-    from clearhead import recipe
-
     if kinds and (name or full):
         raise typer.BadParameter("--kinds stands alone")
     if full and name is None:
         raise typer.BadParameter("--full needs the name of a preset")
     if kinds:
-        for slot in recipe.slots():
+        for slot in clearhead.slots():
             typer.secho(slot, bold=True)
-            for kind, entry in recipe.kinds(slot).items():
+            for kind, entry in clearhead.kinds(slot).items():
                 _line(f"  {kind:<14} ", _first_line(entry.spec.__doc__))
     elif name is None:
-        for preset in recipe.preset_names():
-            _line(f"{preset:<18} ", _first_line(recipe.preset_text(preset)).lstrip("# "))
+        for preset in clearhead.preset_names():
+            _line(f"{preset:<18} ", _first_line(clearhead.preset_text(preset)).lstrip("# "))
     else:
-        text = recipe.preset_text(name)
-        typer.echo(recipe.recipe_toml(recipe.read_recipe(name)) if full else text, nl=False)
+        text = clearhead.preset_text(name)
+        typer.echo(clearhead.recipe_toml(clearhead.read_recipe(name)) if full else text, nl=False)
 
 
 def _first_line(text: str | None) -> str:

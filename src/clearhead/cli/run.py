@@ -1,12 +1,14 @@
-"""``clearhead run``: the words of the command; the work is in ``clearhead.cli.running``."""
+"""``clearhead run``: lines in, answers out."""
 
+import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from clearhead.cli.words import check_model_and_data, files_and_settings, one_pipe
-from clearhead.errors import Problem, RecipeError
+import clearhead
+from clearhead.cli.progress import TerminalReport
+from clearhead.cli.words import files_and_settings, one_pipe, usage
 
 MOST_WORKERS = 256
 """More processes than this serve no machine."""
@@ -57,25 +59,30 @@ def run(
     clearhead run runs/demo words.txt decoding.sample=true decoding.seed=7
     """
     if output is None and (resume or force):
-        what = "--resume" if resume else "--force"
-        raise RecipeError([Problem("command line", what, "is about the file of answers: name it with -o")])
+        raise usage("--resume" if resume else "--force", "is about the file of answers: name it with -o")
     files, settings = files_and_settings(words)
     one_pipe({f"file {number}": file for number, file in enumerate(files, start=1)})
-    check_model_and_data(model, files)
     if beam_size is not None:
         settings.append(f"decoding.beam_size={beam_size}")
-    elif n_best > 1:
-        settings.insert(0, f"decoding.beam_size={max(4, n_best)}")
+    form: dict[str, Any] = {"n_best": n_best, "scores": scores, "as_json": as_json, "read_as": read_as}
+    form |= {"workers": threads or "all", "settings": settings}
+    if output is not None:
+        with TerminalReport(bar=True) as report:
+            clearhead.answer_file(model, files, output, resume=resume, force=force, report=report, **form)
+        return
+    # a bar on the screen that shows the answers would be in their way
+    with TerminalReport(bar=bool(files) and not sys.stdout.isatty()) as report:
+        _print(clearhead.answer_lines(model, files, **form), report)
 
-    from clearhead.cli.running import AnswerFile, run_model
-    from clearhead.predictor import AnswerFormat
 
-    run_model(
-        model,
-        files,
-        settings,
-        AnswerFormat(n_best, scores, as_json),
-        read_as=read_as,
-        output=AnswerFile(output, resume, force),
-        threads=threads,
-    )
+def _print(answers: "clearhead.AnswerStream", report: TerminalReport) -> None:
+    done = 0
+    report(clearhead.Event("start", steps=answers.total))
+    for part in answers:
+        if part:
+            print(*(row for answered in part for row in answered.rows), sep="\n", flush=True)
+        done += len(part)
+        report(clearhead.Event("lines", step=done, steps=answers.total))
+        for answered in part:
+            for category, message in answered.warnings:
+                report(clearhead.Event("warning", message, category=category))

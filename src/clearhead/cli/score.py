@@ -1,12 +1,14 @@
 """``clearhead score``: how probable given answers are."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from clearhead.cli.words import check_model_and_data, columns_setting, files_and_settings, parallel_files
-from clearhead.errors import DataError
+import clearhead
+from clearhead.cli.progress import TerminalReport
+from clearhead.cli.words import columns_of, files_and_settings, parallel, usage
 
 
 def score(
@@ -32,12 +34,14 @@ def score(
     clearhead score runs/demo pairs.tsv
     """
     files, settings = files_and_settings(words)
-    parallel = parallel_files(src, tgt)
-    if len(files) + bool(parallel) != 1:
-        raise DataError("name what to score: a file, or --src and --tgt")
-    check_model_and_data(model, [*files, *parallel])
-
-    from clearhead.cli.running import score_examples
-
-    settings += columns_setting(columns)
-    score_examples(model, str(files[0]) if files else parallel, settings, as_json=as_json)
+    both = parallel(src, tgt)
+    if len(files) + (both is not None) != 1:
+        raise usage("score", "name what to score: a file, or --src and --tgt")
+    with TerminalReport() as report:
+        data = files[0] if both is None else both
+        for line in clearhead.score(model, data, columns=columns_of(columns), report=report, settings=settings):
+            if as_json:
+                table = {**line.columns, "log_probability": line.log_probability, "tokens": line.tokens}
+                print(json.dumps(table, ensure_ascii=False))
+            else:
+                print(f"{line.log_probability:.6f}")

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from clearhead.evaluation import Scores
+import clearhead
 
 
-def print_scores(scores: Scores) -> None:
+def print_scores(scores: "clearhead.Scores") -> None:
     """One line per metric, with its 95 % interval; all but perplexity and loss in percent."""
     for line in score_lines(scores):
         print(line)
 
 
-def score_lines(scores: Scores) -> Iterator[str]:
+def score_lines(scores: "clearhead.Scores") -> Iterator[str]:
     """The lines that ``print_scores`` prints."""
     yield ", ".join(f"{count:,} {name}" for name, count in scores.counts.items())
     for name, metric in scores.metrics.items():

@@ -1,14 +1,19 @@
-"""``clearhead show``: a model's blocks with their shapes, and a line that runs through them."""
+"""``clearhead show``: a model's blocks with their shapes, and what sets two recipes apart."""
 
-from pathlib import Path
+import json
+import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 from typer.core import TyperCommand
 
-from clearhead.cli.names import recipe_named
-from clearhead.errors import Problem, RecipeError
-from clearhead.files import exists
+import clearhead
+from clearhead.cli.words import is_setting
 
 OPTION = "--against"
 
@@ -60,30 +65,84 @@ def show(
     Shapes are batch × tokens × features; blocks that share their weights with an earlier one are marked. What a setting
     brings along is said first: `model.attention.kind=disentangled` means self-attention only, without other positions.
     """
-    changes = overrides or []
+    words = [recipe, *(overrides or [])]
     if against:
-        from clearhead.cli.against import print_against
-
-        print_against([recipe, *changes], against, as_json=as_json)
+        _print_comparison(words, against, as_json=as_json)
         return
     if as_json:
         raise typer.BadParameter("--json is for --against")
-    if "=" in recipe and not exists(recipe):  # nothing but changes: they change the defaults
-        changes, source = [recipe, *changes], None
-    else:
-        source = recipe
-    from clearhead.recipe import named, notes_of
+    source, changes = _split(words)
+    _print_tree(clearhead.show(source, line=line, settings=changes))
 
-    is_file = source is not None and (Path(recipe).suffix == ".safetensors" or named(recipe) == "model")
-    if is_file and changes:
-        raise RecipeError([Problem("command line", changes[0], "a trained model cannot be changed by overrides")])
-    # read before torch is imported, so that a mistake is told at once
-    read = None if is_file else recipe_named(source, *changes)
 
-    from clearhead.cli.blocks import print_blocks
-    from clearhead.models import SavedModel, build, load_model
+def _split(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """A recipe and its changes; or changes alone, to the defaults."""
+    return (None, list(words)) if is_setting(words[0]) else (words[0], list(words[1:]))
 
-    shown = load_model(recipe) if read is None else SavedModel(build(read, seed=1), read)
-    for note in notes_of(shown.recipe):
+
+def _print_tree(shown: "clearhead.BlockTree") -> None:
+    for note in shown.notes:
         typer.echo(note)
-    print_blocks(shown.model, recipe, line)
+    table = Table(title=Text(shown.title), box=None, expand=False, title_justify="left")
+    table.add_column("block", no_wrap=True)
+    table.add_column("what it is", style="dim", overflow="fold")
+    table.add_column("parameters", justify="right", no_wrap=True)
+    table.add_column("shape out", justify="right", no_wrap=True)
+    for row in shown.rows:
+        table.add_row(Text(row.label), Text(row.kind), row.parameters, row.shape)
+    console = Console()
+    # numbers are never cut: a terminal that is too narrow scrolls
+    console.print(table, width=max(console.width, 72) if console.is_terminal else max(console.width, 100))
+
+
+def _print_comparison(first: Sequence[str], second: Sequence[str], *, as_json: bool) -> None:
+    """Print the differences of two recipes and their costs, as tables or as JSON."""
+    (left, changes), (right, others) = _split(first), _split(second)
+    found = clearhead.compare_recipes(left, right, first_settings=changes, second_settings=others)
+    names = " ".join(first), " ".join(second)
+    if as_json:
+        print(json.dumps({"recipes": list(names)} | found.table(), ensure_ascii=False))
+        return
+    console = Console(highlight=False)
+    width = console.width if console.is_terminal else max(console.width, 80)
+    for letter, name, notes in zip("AB", names, found.notes, strict=True):
+        console.print(f"{letter}  {name}", markup=False, width=width)
+        for note in notes:
+            console.print(Padding(Text(note, style="dim"), (0, 0, 0, 3)), width=width)
+    console.print()
+    console.print(_settings(found.differences) if found.differences else "the recipes are the same", width=width)
+    console.print()
+    console.print(_costs(found.costs), width=width)
+    lengths = f"sources and targets of {found.length} tokens, one at a time; `clearhead cost` has formulas"
+    console.print(lengths, style="dim", markup=False, width=width)
+    sys.stdout.flush()
+
+
+def _settings(found: "Sequence[clearhead.Difference]") -> Table:
+    table = Table("setting", "A", "B", box=None, pad_edge=False, header_style="bold")
+    table.columns[0].no_wrap = True
+    for column in table.columns[1:]:
+        column.overflow = "fold"
+    for setting, left, right in found:
+        table.add_row(Text(setting.removeprefix("model.")), Text(_value(left)), Text(_value(right)))
+    return table
+
+
+def _costs(costs: "Sequence[clearhead.Compared]") -> Table:
+    table = Table("cost", box=None, pad_edge=False, header_style="bold")
+    for name in ("A", "B", "B − A"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in costs:
+        table.add_row(row.title, *("–" if number is None else f"{number:,}" for number in row[2:]), _change(row))
+    return table
+
+
+def _change(row: "clearhead.Compared") -> str:
+    if not row.first or row.second is None:
+        return ""
+    share = 100 * (row.second - row.first) / row.first
+    return f"{share:+.1f} %" if abs(share) < 1000 else f"× {row.second / row.first:,.0f}"
+
+
+def _value(value: Any) -> str:
+    return "–" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,19 +1,16 @@
-"""``clearhead train``: the words of the command; the work is in ``clearhead.cli.training``."""
+"""``clearhead train``: a model from data, a recipe and a budget."""
 
 import os
-from contextlib import nullcontext
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from clearhead.cli.files import data_settings, kept_inputs
-from clearhead.cli.names import say_what_is_taken, stated_recipe
-from clearhead.cli.words import columns_setting
-from clearhead.locks import held
-
-SIDES = {"train": "", "dev": "dev_", "test": "test_"}
-"""What the options of parallel files begin with."""
+import clearhead
+from clearhead.cli.progress import TerminalReport
+from clearhead.cli.scores import print_scores
+from clearhead.cli.words import columns_of, files_and_settings, one_of, parallel
 
 
 def train(
@@ -95,29 +92,46 @@ def train(
 
     torchrun --nproc-per-node 2 -m clearhead train pairs.tsv -o runs/mine
     """
-    with held(output) if os.environ.get("RANK", "0") == "0" else nullcontext():
-        files = {"train": train, "dev": dev, "test": test, "src": src, "tgt": tgt}
-        files |= {"dev_src": dev_src, "dev_tgt": dev_tgt, "test_src": test_src, "test_tgt": test_tgt}
-        words, files = kept_inputs(output, what or [], files, resume=resume)
-        source, settings = data_settings(
-            words,
-            {part: files[part] for part in ("train", "dev", "test")},
-            {part: (files[f"{option}src"], files[f"{option}tgt"]) for part, option in SIDES.items()},
+    names, settings = files_and_settings(what)
+    recipe, data = clearhead.recipe_and_data(names)
+    trained = {"DATA": data, "--train": train, "--src, --tgt": parallel(src, tgt)}
+    tuned = {"--dev": dev, "--dev-src, --dev-tgt": parallel(dev_src, dev_tgt, "--dev-")}
+    tested = {"--test": test, "--test-src, --test-tgt": parallel(test_src, test_tgt, "--test-")}
+    for options, kind in ((trained, "training data"), (tuned, "dev"), (tested, "test")):
+        one_of(options, kind)
+    with TerminalReport() as report:
+        run = clearhead.train(
+            _given(trained),
+            output,
+            dev=_given(tuned),
+            test=_given(tested),
+            columns=columns_of(columns),
+            recipe=recipe,
+            minutes=minutes,
+            steps=max_steps,
+            epochs=epochs,
+            resume=resume,
+            report=report,
+            settings=settings,
         )
-        budgets = {"minutes": minutes, "steps": max_steps, "epochs": epochs}
-        typed = [f"training.{name}={budget}" for name, budget in budgets.items() if budget is not None]
-        typed += columns_setting(columns)
-        _train(source, [*settings, *typed], {*words, *typed}, output, resume=resume)
+        if os.environ.get("RANK", "0") == "0":
+            _conclude(run, report)
 
 
-def _train(source: str | None, settings: list[str], typed: set[str], output: Path, *, resume: bool) -> None:
-    """Read the recipe, and which of its settings were asked for: those that only follow from the data were not."""
-    recipe, given = stated_recipe(source, *settings, anew=True)
-    asked = {number for number, word in enumerate(settings) if word in typed or word.startswith("data.")}
-    stated = {key: value for key, value in given.items() if value.source != "command line" or value.order in asked}
-    say_what_is_taken(source)
+def _given(options: Mapping[str, Any]) -> Any:
+    """What one of these options names, if one does."""
+    return next((value for value in options.values() if value is not None), None)
 
-    from clearhead.cli.training import train as run
-    from clearhead.training import StatedRecipe
 
-    run(StatedRecipe(recipe, stated), output, resume=resume)
+def _conclude(run: "clearhead.Run", report: TerminalReport) -> None:
+    """Print what the best model does on test, some of its answers, and what can be done with it."""
+    scores = run.scores
+    if "test" in scores:
+        report(clearhead.Event("note", "on the test data:"))
+        print_scores(scores["test"])
+        for example in run.examples():
+            should = "" if example.answer in example.right else f"   (should be {' or '.join(example.right)})"
+            print(f"  {example.question} → {example.answer}{should}")
+    folder = run.folder
+    next_commands = f"clearhead run {folder} FILE, clearhead eval {folder} FILE, clearhead show {folder}"
+    report(clearhead.Event("note", f"next: {next_commands}"))

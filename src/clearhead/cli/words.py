@@ -1,51 +1,51 @@
-"""Words of a command line that may be files or settings."""
+"""Words of a command line: files, settings, and what is wrong with them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from clearhead.errors import DataError, Problem, RecipeError
-from clearhead.files import exists
+import clearhead
 
 
-def files_and_settings(words: Sequence[str] | None) -> tuple[list[Path], list[str]]:
-    """Files, and words of the form key=value; a file that is there may have such a name."""
-    settings = [word for word in words or [] if is_setting(word)]
-    return [Path(word) for word in words or [] if word not in settings], settings
+def usage(what: str, why: str) -> clearhead.RecipeError:
+    """The error for something that was typed."""
+    return clearhead.RecipeError([clearhead.Problem("command line", what, why)])
 
 
 def is_setting(word: str) -> bool:
     """Whether a word reads key=value, and is no file."""
-    return "=" in word and not exists(word)
+    return "=" in word and clearhead.named(word) == "missing"
 
 
-def parallel_files(src: Path | None, tgt: Path | None) -> list[str]:
+def files_and_settings(words: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """Names, and words of the form key=value; a file that is there may have such a name."""
+    settings = [word for word in words or [] if is_setting(word)]
+    return [word for word in words or [] if word not in settings], settings
+
+
+def parallel(src: Path | None, tgt: Path | None, option: str = "--") -> tuple[Path, Path] | None:
     """Both files, or none."""
-    if (src is None) != (tgt is None):
-        raise DataError("--src and --tgt come in twos")
-    one_pipe({"--src": src, "--tgt": tgt})
-    return [str(file) for file in (src, tgt) if file is not None]
+    if src is None and tgt is None:
+        return None
+    one_pipe({f"{option}src": src, f"{option}tgt": tgt})
+    if src is None or tgt is None:
+        raise usage(f"{option}src, {option}tgt", "parallel files come in twos")
+    return src, tgt
 
 
-def check_model_and_data(model: str, data: Sequence[Path | str]) -> None:
-    """Refuse a model that has no weights, and data that are none, before anything is loaded."""
-    from clearhead.recipe import require_data, weights_of
-
-    weights_of(model)
-    for file in data:
-        require_data(file)
+def one_of(options: Mapping[str, object], what: str) -> None:
+    """Refuse two ways to say one thing."""
+    given = [name for name, value in options.items() if value is not None]
+    if len(given) > 1:
+        raise usage(" and ".join(given), f"{what} is named twice: choose one")
 
 
-def one_pipe(files: dict[str, Path | str | None]) -> None:
+def one_pipe(files: Mapping[str, Path | str | None]) -> None:
     """Standard input holds one file, and not two."""
     piped = [name for name, file in files.items() if str(file) == "-"]
     if len(piped) > 1:
-        raise RecipeError([Problem("command line", f"{piped[0]} - {piped[1]} -", "standard input holds one file only")])
+        raise usage(f"{piped[0]} - {piped[1]} -", "standard input holds one file only")
 
 
-def columns_setting(columns: str | None) -> list[str]:
-    """``--columns src,tgt`` as a setting of the recipe."""
-    import json
-
-    if columns is None:
-        return []
-    return [f"data.columns={json.dumps([name.strip() for name in columns.split(',')], ensure_ascii=False)}"]
+def columns_of(columns: str | None) -> list[str] | None:
+    """``--columns src,tgt`` as a list."""
+    return None if columns is None else [name.strip() for name in columns.split(",")]

@@ -23,7 +23,7 @@ from clearhead.data.batches import (
     plan_epoch,
     window_batch,
 )
-from clearhead.data.check import Checkup, Finding, check_corpus
+from clearhead.data.check import Finding, Findings, check_corpus
 from clearhead.data.corpus import Corpus, read_corpus
 from clearhead.data.examples import Example, Labelled, Pair, Picture, Text
 from clearhead.data.formats import (
@@ -74,7 +74,6 @@ __all__ = [
     "UNK",
     "BadLine",
     "Batch",
-    "Checkup",
     "Codec",
     "Corpus",
     "Encoded",
@@ -84,6 +83,7 @@ __all__ = [
     "EncodedWindows",
     "Example",
     "Finding",
+    "Findings",
     "Format",
     "LabelBatch",
     "Labelled",

@@ -6,7 +6,7 @@ Training examples are read chunk by chunk, and only checksums of them are rememb
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
 
@@ -55,8 +55,8 @@ class SideCheck:
     """Distinct characters."""
 
 
-@dataclass(frozen=True)
-class Checkup:
+@dataclass(frozen=True, repr=False)
+class Findings:
     """What the doctor found."""
 
     name: str
@@ -79,8 +79,31 @@ class Checkup:
         """Whether nothing serious was found."""
         return not any(finding.serious and finding.count for finding in self.findings)
 
+    def table(self) -> dict[str, Any]:
+        """For JSON."""
+        sides = self.sides.items()
+        return {
+            "healthy": self.healthy,
+            "examples": self.name,
+            "sizes": self.sizes,
+            "tokenizers": {name: side.kind for name, side in sides},
+            "vocabulary": {name: side.vocabulary for name, side in sides},
+            "characters": {name: side.alphabet for name, side in sides},
+            "labels": dict(self.labels),
+            "unknown_percent": self.unknown,
+            "round_trip_loss_percent": self.lost,
+            "notes": self.notes,
+            "findings": [asdict(finding) for finding in self.findings],
+        }
 
-def check_corpus(corpus: Corpus[Any]) -> Checkup:
+    def __repr__(self) -> str:
+        counted = [f"{finding.count:,} {finding.what}" for finding in self.findings if finding.count]
+        sizes = ", ".join(f"{size:,} {part}" for part, size in self.sizes.items())
+        verdict = "healthy" if self.healthy else "not healthy"
+        return f"Findings({self.name}: {sizes}; {'; '.join([verdict, *counted])})"
+
+
+def check_corpus(corpus: Corpus[Any]) -> Findings:
     """Examine train, dev and test."""
     codecs = _codecs(corpus, _sample(corpus))
     held_out = {"dev": corpus.dev, "test": corpus.test}
@@ -102,7 +125,7 @@ def check_corpus(corpus: Corpus[Any]) -> Checkup:
         oddities.add(chunk, sizes)
     bad = Finding(f"lines that are no {corpus.format.name}", serious=True, count=len(corpus.skipped))
     bad.examples = [str(line) for line in corpus.skipped.first[:EXAMPLES]]
-    return Checkup(
+    return Findings(
         name=corpus.format.name,
         sizes={"train": corpus.train_size, "dev": len(corpus.dev), "test": len(corpus.test)},
         sides={side: replace(found, alphabet=len(alphabets[side])) for side, found in sides.items()},

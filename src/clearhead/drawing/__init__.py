@@ -1,6 +1,7 @@
-"""Drawing figures: as SVG for a page or a file, and with letters for a terminal."""
+"""Drawing figures: as SVG for a page or a file, as HTML for a notebook, and with letters for a terminal."""
 
+from clearhead.drawing.curve import curve, curve_svg
 from clearhead.drawing.svg import STYLE, svg
 from clearhead.drawing.text import text
 
-__all__ = ["STYLE", "svg", "text"]
+__all__ = ["STYLE", "curve", "curve_svg", "svg", "text"]

@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from clearhead.drawing.figure import Lines
+
 _SUPER = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -26,7 +28,7 @@ class Axis:
             grow = max((high / low) ** room, 1.05 if high == low else 1.0)
             return cls(low / grow, high * grow, True, _log_ticks(low / grow, high * grow, sizes=sizes))
         if high == low:
-            low, high = low - 0.5, high + 0.5
+            low, high = (0.0, 1.0) if from_zero else (low - 0.5, high + 0.5)  # from zero, only 0 alone is left
         spare = room * (high - low)
         low, high = low if from_zero and low == 0 else low - spare, high + spare
         step = _nice((high - low) / 5)
@@ -38,6 +40,13 @@ class Axis:
         if self.log:
             return math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
+
+
+def axes(figure: Lines) -> tuple[Axis, Axis]:
+    """The common axis of the curves, and the axis of their values."""
+    across = [value for series in figure.series for value in series.x] + list(figure.x_range or ())
+    up = (value for series in figure.series for value in series.y)
+    return Axis.over(across, log=figure.log_x), Axis.over(up, log=figure.log_y, from_zero=figure.from_zero, room=0.04)
 
 
 def tick_text(value: float) -> str:

@@ -26,6 +26,10 @@ class Lines:
     log_y: bool = False
     marks: tuple[tuple[float, float, str], ...] = ()
     """Places (x, y) with a word beside them."""
+    x_range: tuple[float, float] | None = None
+    """How far the common axis reaches at least; as far as the curves do if None."""
+    from_zero: bool = False
+    """Whether the axis of the values begins at 0, so that what is near it looks near it."""
 
 
 @dataclass(frozen=True)

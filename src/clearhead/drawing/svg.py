@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
-from clearhead.drawing.axis import Axis, tick_text
+from clearhead.drawing.axis import Axis, axes, tick_text
 from clearhead.drawing.figure import Bars, Figure, Heat, Lines
 
 WIDTH = 460
@@ -17,38 +17,52 @@ LETTER = 6.6
 """About the width of a letter of 12 pixels."""
 DASHES = ("", "7 4", "2 4", "9 4 2 4", "1 3")
 STYLE = (files("clearhead.drawing") / "plot.css").read_text(encoding="utf-8")
+_PAPER = f"<style>{STYLE}\nsvg {{ background: var(--plot-paper); }}</style>"
 
 
 def svg(figure: Figure, *, standalone: bool = False) -> str:
     """The figure as an ``<svg>`` element; standalone with its own style and title, as a file needs them."""
+    height, body = _drawn(figure, titled=standalone)
+    size = f'width="{WIDTH}" height="{height}"' if standalone else ""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" role="img" viewBox="0 0 {WIDTH} {height}" {size}>'
+        f"<title>{escape(figure.title)}</title><desc>{escape(figure.alt)}</desc>"
+        f"{_PAPER if standalone else ''}{body}</svg>"
+    )
+
+
+def side_by_side(figures: Sequence[Figure]) -> str:
+    """Figures from left to right in one ``<svg>`` element with its own style and titles, as a file needs them."""
+    drawn = [_drawn(figure, titled=True) for figure in figures]
+    width, height = len(drawn) * WIDTH, max(height for height, _ in drawn)
+    title, alt = (" · ".join(words) for words in zip(*((one.title, one.alt) for one in figures), strict=True))
+    body = "".join(f'<g transform="translate({index * WIDTH} 0)">{one}</g>' for index, (_, one) in enumerate(drawn))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" role="img" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}"><title>{escape(title)}</title><desc>{escape(alt)}</desc>'
+        f"{_PAPER}{body}</svg>"
+    )
+
+
+def _drawn(figure: Figure, *, titled: bool) -> tuple[int, str]:
+    """The figure's height and its elements, below its title if it has one."""
     if isinstance(figure, Lines):
         height, body = _lines(figure)
     elif isinstance(figure, Bars):
         height, body = _bars(figure)
     else:
         height, body = _heat(figure)
-    up = 0
-    parts = []
-    if standalone:
-        titles = _wrapped(figure.title, int((WIDTH - 20) / LETTER))
-        up = 18 * len(titles) + 6
-        parts += [f"<style>{STYLE}\nsvg {{ background: var(--plot-paper); }}</style>"]
-        parts += [
-            f'<text class="title" x="10" y="{18 * (index + 1)}">{escape(line)}</text>'
-            for index, line in enumerate(titles)
-        ]
-    parts.append(f'<g transform="translate(0 {up})">{"".join(body)}</g>')
-    size = f'width="{WIDTH}" height="{height + up}"' if standalone else ""
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" role="img" viewBox="0 0 {WIDTH} {height + up}" {size}>'
-        f"<title>{escape(figure.title)}</title><desc>{escape(figure.alt)}</desc>{''.join(parts)}</svg>"
-    )
+    titles = _wrapped(figure.title, int((WIDTH - 20) / LETTER)) if titled else []
+    up = 18 * len(titles) + 6 if titles else 0
+    parts = [
+        f'<text class="title" x="10" y="{18 * (index + 1)}">{escape(line)}</text>' for index, line in enumerate(titles)
+    ]
+    return height + up, "".join([*parts, f'<g transform="translate(0 {up})">{"".join(body)}</g>'])
 
 
 def _lines(figure: Lines) -> tuple[int, list[str]]:
     legend, down = _legend([series.name for series in figure.series])
-    x = Axis.over((value for series in figure.series for value in series.x), log=figure.log_x)
-    y = Axis.over((value for series in figure.series for value in series.y), log=figure.log_y, room=0.04)
+    x, y = axes(figure)
     top, height = TOP + down, 200
     body = [*legend, *_frame(figure, x, y, top=top, height=height)]
     for index, series in enumerate(figure.series):
@@ -63,8 +77,9 @@ def _lines(figure: Lines) -> tuple[int, list[str]]:
     for a, b, word in figure.marks:
         at, up = LEFT + x.place(a) * (WIDTH - LEFT - RIGHT), top + height - y.place(b) * height
         anchor, beside = ("end", at - 8) if at + 10 + len(word) * LETTER > WIDTH else ("start", at + 8)
+        below = up + 16 if up + 20 < top + height else up - 9  # under the frame stand the numbers of the axis
         body.append(f'<circle class="mark" cx="{at:.1f}" cy="{up:.1f}" r="3.5"/>')
-        body.append(f'<text class="{anchor}" x="{beside:.1f}" y="{up + 16:.1f}">{escape(word)}</text>')
+        body.append(f'<text class="{anchor}" x="{beside:.1f}" y="{below:.1f}">{escape(word)}</text>')
     return top + height + BOTTOM, body
 
 

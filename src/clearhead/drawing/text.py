@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from clearhead.drawing.axis import Axis, tick_text
+from clearhead.drawing.axis import axes, tick_text
 from clearhead.drawing.figure import Bars, Figure, Heat, Lines
 
 GLYPHS = "●○×+◆"
@@ -18,8 +18,7 @@ def text(figure: Figure) -> str:
 
 
 def _lines(figure: Lines) -> Iterator[str]:
-    x = Axis.over((value for series in figure.series for value in series.x), log=figure.log_x)
-    y = Axis.over((value for series in figure.series for value in series.y), log=figure.log_y, room=0.04)
+    x, y = axes(figure)
     canvas = [[" "] * COLUMNS for _ in range(ROWS)]
     for glyph, series in reversed(list(zip(GLYPHS, figure.series, strict=False))):
         places = [(x.place(a), y.place(b)) for a, b in zip(series.x, series.y, strict=True)]

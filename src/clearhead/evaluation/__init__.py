@@ -2,7 +2,7 @@
 
 from clearhead.evaluation.examples import Found, read_examples
 from clearhead.evaluation.judges import dev_scores, evaluate, group, judge_of
-from clearhead.evaluation.kept import scores_of_run
+from clearhead.evaluation.kept import kept_scores, scores_of_run
 from clearhead.evaluation.metrics import Metric, edit_distance, line_errors, macro_f1, score, symbol_errors
 from clearhead.evaluation.scores import Scores
 
@@ -15,6 +15,7 @@ __all__ = [
     "evaluate",
     "group",
     "judge_of",
+    "kept_scores",
     "line_errors",
     "macro_f1",
     "read_examples",

@@ -48,6 +48,12 @@ def scores_of_run(folder: Path, corpus: Corpus[Any], *, metric: str, step: int) 
     return scores, True
 
 
+def kept_scores(folder: Path) -> dict[str, Scores]:
+    """What ``scores.json`` of a run holds; nothing if it is not there, or cannot be believed."""
+    kept = _read(folder / NAME) or {}
+    return {part: _scores(kept[part]) for part in ("dev", "test") if part in kept}
+
+
 def _data(corpus: Corpus[Any]) -> dict[str, Any]:
     """Fingerprints of what was trained on and scored on: files, and examples one by one."""
     files = {}

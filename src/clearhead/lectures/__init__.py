@@ -5,8 +5,9 @@ Listing the claims imports no torch; demonstrating one does.
 
 from clearhead.drawing.figure import Bars, Figure, Heat, Lines, Series
 from clearhead.lectures.claim import LECTURES, Claim, Verdict
-from clearhead.lectures.evidence import Evidence, Measure, Table, Value, Wrong, shown
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Value, Wrong, shown
 from clearhead.lectures.outcome import Outcome, demonstrate
+from clearhead.lectures.page import save_lecture_page
 from clearhead.lectures.registry import claims, find_claims
 
 __all__ = [
@@ -14,18 +15,19 @@ __all__ = [
     "Bars",
     "Claim",
     "Evidence",
+    "EvidenceTable",
     "Figure",
     "Heat",
     "Lines",
     "Measure",
     "Outcome",
     "Series",
-    "Table",
     "Value",
     "Verdict",
     "Wrong",
     "claims",
     "demonstrate",
     "find_claims",
+    "save_lecture_page",
     "shown",
 ]

@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from clearhead.lectures.evidence import Evidence
+from clearhead.lectures.formula import plain
 
 Verdict = Literal["holds", "holds under a condition", "slip in the notes"]
 
@@ -43,6 +44,11 @@ class Claim:
     def lecture(self) -> str:
         """The lecture that it comes from."""
         return self.id.partition(".")[0]
+
+    @property
+    def formula(self) -> str:
+        """The formula in plain text, a line each."""
+        return plain(self.latex)
 
     def demonstrate(self) -> Evidence:
         """Run the demonstration as it is; imports torch. ``clearhead.demonstrate`` also seeds it and catches errors."""

@@ -4,9 +4,11 @@ A verdict rests on values, counts and bytes, never on a clock.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from clearhead.drawing import text
 from clearhead.drawing.figure import Figure
 
 Value = int | float | str | bool
@@ -40,6 +42,11 @@ class Measure:
         return beyond <= self.tolerance
 
     @property
+    def observation(self) -> str:
+        """The observed value as people read it."""
+        return shown(self.observed)
+
+    @property
     def expectation(self) -> str:
         """The prediction as people read it: ``64 ± 3``, ``≤ 1e-05``."""
         relation = "" if self.relation == "=" else f"{self.relation} "
@@ -62,12 +69,17 @@ class Wrong:
 
 
 @dataclass(frozen=True)
-class Table:
+class EvidenceTable:
     """Numbers that say more side by side."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
+
+    @property
+    def cells(self) -> tuple[tuple[str, ...], ...]:
+        """The rows as people read them."""
+        return tuple(tuple(shown(value) for value in row) for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,7 @@ class Evidence:
 
     measures: tuple[Measure, ...]
     wrong: tuple[Wrong, ...]
-    tables: tuple[Table, ...] = ()
+    tables: tuple[EvidenceTable, ...] = ()
     figures: tuple[Figure, ...] = ()
     notes: tuple[str, ...] = field(default=())
     """What a reader should see in them, a sentence each."""
@@ -84,6 +96,10 @@ class Evidence:
     def __post_init__(self) -> None:
         if not self.measures or not self.wrong:
             raise ValueError("evidence needs a measure and a wrong variant")
+
+    def drawn(self) -> Iterator[str]:
+        """The figures, drawn with characters for a terminal."""
+        return map(text, self.figures)
 
     @property
     def agrees(self) -> bool:

@@ -3,8 +3,11 @@
 import math
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from clearhead.drawing import svg
+from clearhead.files import write_whole
 from clearhead.lectures.claim import Claim
 from clearhead.lectures.evidence import Evidence, Value, shown
 from clearhead.lectures.registry import find_claims
@@ -49,6 +52,12 @@ class Outcome:
             )
         return "\n".join([*lines, f"  {'reproduced' if self.reproduced else 'not reproduced'}"])
 
+    def save_figures(self, folder: Path) -> None:
+        """Write the figures into a folder, as SVG: ``L4.8-1.svg``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, figure in enumerate(self.evidence.figures if self.evidence else (), start=1):
+            write_whole(folder / f"{self.claim.id}-{number}.svg", svg(figure, standalone=True).encode())
+
     def as_json(self) -> dict[str, Any]:
         """What ``clearhead lecture --json`` prints of a claim."""
         measures = () if self.evidence is None else self.evidence.measures
@@ -69,16 +78,20 @@ def demonstrate(claim: Claim | str) -> Outcome:
     """
     import torch
 
+    from clearhead.models import use_cores
+
     if isinstance(claim, str):
         (claim,) = find_claims([claim])
     start = time.perf_counter()
-    evidence, error = None, ""
+    evidence, error, threads = None, "", torch.get_num_threads()
+    use_cores()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(20)
         try:
             evidence = claim.demonstrate()
         except Exception as failure:  # whatever is wrong with a demonstration, the claim is not reproduced
             error = f"{type(failure).__name__}: {failure}"
+    torch.set_num_threads(threads)
     return Outcome(claim, evidence, time.perf_counter() - start, error)
 
 

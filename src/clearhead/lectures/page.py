@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 
 import clearhead
 from clearhead.drawing import STYLE, svg
 from clearhead.drawing.figure import Figure
+from clearhead.files import write_whole
 from clearhead.lectures.claim import LECTURES
-from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong, shown
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong, shown
 from clearhead.lectures.formula import mathml
 from clearhead.lectures.outcome import Outcome
 
@@ -20,6 +22,11 @@ _BADGE = {"holds": "holds", "holds under a condition": "condition", "slip in the
 def page(outcomes: Sequence[Outcome]) -> str:
     """One HTML document with everything in it."""
     return "\n".join(_document(outcomes)) + "\n"
+
+
+def save_lecture_page(outcomes: Sequence[Outcome], path: str | Path) -> None:
+    """Write the page of these outcomes to a file, whole or not at all."""
+    write_whole(Path(path), page(outcomes).encode())
 
 
 def _document(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -122,7 +129,7 @@ def _cell(text: str, measure: Measure) -> str:
     return f"<td role='cell' class='{kind}'>{escape(text)}</td>"
 
 
-def _table(table: Table) -> str:
+def _table(table: EvidenceTable) -> str:
     numeric = [all(not isinstance(row[column], str) for row in table.rows) for column in range(len(table.header))]
     kinds = [" class='number'" if is_number else "" for is_number in numeric]
     head = "".join(f"<th scope='col'{kind}>{escape(name)}</th>" for name, kind in zip(table.header, kinds, strict=True))

@@ -9,8 +9,11 @@ from clearhead.models.influence import influence
 from clearhead.models.lm import LanguageModel
 from clearhead.models.outline import model_bytes, outline, require_model_memory
 from clearhead.models.seq2seq import Seq2Seq
+from clearhead.models.tree import Block, BlockTree, block_tree
 
 __all__ = [
+    "Block",
+    "BlockTree",
     "ClassifierModel",
     "EncoderModel",
     "LanguageModel",
@@ -20,6 +23,7 @@ __all__ = [
     "State",
     "Writer",
     "add_tensors",
+    "block_tree",
     "build",
     "count_parameters",
     "influence",

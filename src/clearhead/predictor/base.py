@@ -1,9 +1,10 @@
 """What all predictors share: text in, answers out."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from safetensors.torch import load as load_tensors
@@ -122,6 +123,12 @@ class Predictor(ABC):
             if not word.startswith("decoding."):
                 raise RecipeError([Problem("command line", word, "of a trained model only decoding.key can be set")])
         return recipe_from(table, *overrides, name="settings").decoding
+
+    def answering(self, *overrides: str, **settings: Any) -> Self:
+        """The same model with other settings of ``[decoding]``, as ``decoding`` takes them; the weights are shared."""
+        other = copy.copy(self)
+        other.recipe = self.recipe.model_copy(update={"decoding": self.decoding(*overrides, **settings)})
+        return other
 
     @abstractmethod
     def answers(

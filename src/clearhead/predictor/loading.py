@@ -55,6 +55,4 @@ def load(path: str | Path, *overrides: str) -> Predictor:
 def ready(saved: SavedModel, path: Path, *overrides: str) -> Predictor:
     """A model that is loaded, ready to answer; ``path`` says where it comes from in messages."""
     codecs = () if saved.model.spec.learns == "pictures" else _codecs(saved, path)
-    predictor = predictor_of(saved.model, saved.recipe, codecs)
-    predictor.recipe = saved.recipe.model_copy(update={"decoding": predictor.decoding(*overrides)})
-    return predictor
+    return predictor_of(saved.model, saved.recipe, codecs).answering(*overrides)

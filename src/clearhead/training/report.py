@@ -1,25 +1,21 @@
-"""What a run says: live to a terminal, in plain lines elsewhere, and always to its folder.
+"""What a run writes to its folder, and tells whoever listens.
 
 ``metrics.jsonl`` holds what follows from the recipe alone, so that a resumed run writes the very same file: rows of
-``"kind": "train"`` and ``"kind": "dev"``. ``clock.jsonl`` holds how long it took; ``train.log`` what was said;
+``"kind": "train"`` and ``"kind": "dev"``. ``clock.jsonl`` holds how long it took; ``train.log`` the lines for people;
 ``tensorboard/`` the same curves, if asked for. Of the first two, checkpoints keep checksums.
 """
 
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.live import Live
-
 from clearhead.errors import MissingExtra
+from clearhead.events import Event, Listener, ignore
 from clearhead.files import write_whole
-from clearhead.training.progress_line import ProgressLine, clock_face
 from clearhead.training.writing import telling
 
 METRICS, CLOCK = "metrics.jsonl", "clock.jsonl"
@@ -27,23 +23,29 @@ Row = Mapping[str, float | str]
 
 
 class Report:
-    """Writes a run's files and shows its progress."""
+    """Writes a run's files, and passes events on to a listener.
 
-    def __init__(self, folder: Path, *, steps: int = 0, quiet: bool = False, tensorboard: bool = False) -> None:
-        self.folder, self.steps, self.quiet = folder, steps, quiet
+    Args:
+        folder: The run folder.
+        steps: Steps of the whole run.
+        listener: Takes every event; without it nothing is shown.
+        tensorboard: Whether curves for TensorBoard are written too.
+    """
+
+    def __init__(
+        self, folder: Path, *, steps: int = 0, listener: Listener | None = None, tensorboard: bool = False
+    ) -> None:
+        self.folder, self.steps = folder, steps
+        self._emit: Listener = listener or ignore
         self._board = _Board(folder / "tensorboard") if tensorboard else None
-        self._console = Console(stderr=True, highlight=False)
-        self._live: Live | None = None
-        self._progress = ProgressLine(0, steps)
         self.logs = True
-        """Whether what is said goes to the log too: not if it stands there already."""
+        """Whether lines for people go to the log too: not if they stand there already."""
 
     def say(self, text: str) -> None:
-        """A line for people: to the terminal and to the log."""
+        """A line for people: to the listener and to the log."""
         if self.logs:
             self.log(text)
-        if not self.quiet:
-            self._console.print(text, markup=False, soft_wrap=True)
+        self._emit(Event("note", text))
 
     def log(self, text: str) -> None:
         """A line for the log alone."""
@@ -52,52 +54,43 @@ class Report:
             log.write(text + "\n")
 
     def start(self, step: int) -> None:
-        """Show a line that follows the steps, if there is somebody to see it."""
-        self._progress = ProgressLine(step, self.steps)
+        """The steps begin, or continue after this one."""
         if self._board is not None:
             self._board.open(step)
-        if self._console.is_terminal and not self.quiet:
-            # stdout is not ours: whoever redirects it wants what is printed there
-            self._live = Live(
-                self._progress, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
-            )
-            self._live.start()
+        self._emit(Event("start", step=step, steps=self.steps, category="training"))
 
     def stop(self) -> None:
-        """Take the line away."""
+        """The steps have ended."""
         if self._board is not None:
             self._board.close()
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        self._emit(Event("end", steps=self.steps))
 
     def training(self, row: Mapping[str, float], *, tokens: int, seconds: float, busy: float) -> None:
         """A few steps are done: these tokens in ``busy`` seconds of training, ``seconds`` after the start of the run.
 
-        What was spent on dev and checkpoints is in ``seconds`` alone.
+        Time spent on evaluations and checkpoints is in ``seconds`` alone.
         """
         step, speed = int(row["step"]), tokens / max(1e-9, busy)
         self._append(METRICS, {"kind": "train", **row})
         self._append(CLOCK, {"step": row["step"], "seconds": round(seconds, 2), "tokens_per_second": round(speed)})
+        values = {**row, "tokens_per_second": speed}
         if self._board is not None:
-            self._board.add("train", {**row, "tokens_per_second": speed})
-        shown = self._progress
-        shown.step, shown.loss, shown.speed = step, row["loss"], speed
-        shown.seconds_left = (self.steps - step) * seconds / max(1, step)
-        if self._live is None and not self.quiet and step % 200 == 0:
-            facts = f"loss {row['loss']:.3f}  {speed:,.0f} tokens/s  rate {row['rate']:.1e}"
-            left = clock_face(shown.seconds_left)
-            print(f"step {step:,}/{self.steps:,}  {left} left  {facts}", file=sys.stderr, flush=True)
+            self._board.add("train", values)
+        left = (self.steps - step) * seconds / max(1, step)
+        self._emit(Event("train", step=step, steps=self.steps, values=values, seconds=seconds, seconds_left=left))
 
     def dev(self, row: Mapping[str, float], *, best: bool, seconds: float) -> None:
         """The model was scored on dev."""
         self._append(METRICS, {"kind": "dev", **row})
         if self._board is not None:
             self._board.add("dev", row)
+        step = int(row["step"])
         found = {name.removeprefix("dev_"): value for name, value in row.items() if name != "step"}
-        self._progress.dev = found
         scores = "  ".join(f"{name} {value:.2f}" for name, value in found.items())
-        self.say(f"step {int(row['step']):,}  {seconds / 60:.1f} min  dev: {scores}{'  (best so far)' if best else ''}")
+        text = f"step {step:,}  {seconds / 60:.1f} min  dev: {scores}{'  (best so far)' if best else ''}"
+        if self.logs:
+            self.log(text)
+        self._emit(Event("dev", text, step=step, steps=self.steps, values=found, best=best, seconds=seconds))
 
     def checksums(self) -> dict[str, dict[str, Any]]:
         """Length and SHA-256 of the files that go on after a checkpoint, which keeps them; made to last first."""
@@ -200,16 +193,10 @@ class _Board:
 
 
 class SilentReport(Report):
-    """For the members of a team, whose leader speaks and writes for all."""
-
-    def say(self, text: str) -> None:
-        """Nothing."""
+    """For the processes of a group that do not lead: the leader writes and speaks for all."""
 
     def log(self, text: str) -> None:
-        """Nothing."""
-
-    def start(self, step: int) -> None:
-        """No line."""
+        """Nothing: the files are the leader's."""
 
     def training(self, row: Mapping[str, float], *, tokens: int, seconds: float, busy: float) -> None:
         """Nothing."""

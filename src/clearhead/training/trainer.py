@@ -3,6 +3,7 @@
 import copy
 import math
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -392,8 +393,14 @@ def _copy(into: dict[str, Tensor], tensors: dict[str, Tensor], prefix: str) -> N
 
 @contextmanager
 def _stop_signals() -> Iterator[list[int]]:
-    """While inside, SIGINT and SIGTERM are noted in a list instead of ending the process."""
+    """While inside, SIGINT and SIGTERM are noted in a list instead of ending the process; afterwards all is as before.
+
+    Only the main thread may handle signals: in another one nothing is noted.
+    """
     noted: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
 
     def note(number: int, _frame: FrameType | None) -> None:
         noted.append(number)

@@ -10,7 +10,7 @@ from clearhead.decoding import ModelStepper, Rules, greedy
 from clearhead.drawing.figure import Bars
 from clearhead.lectures.demonstrations import toy
 from clearhead.lectures.demonstrations.compare import alike, gap
-from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
 from clearhead.predictor.forced import forced
 
 
@@ -180,7 +180,7 @@ def heads_of_free_sizes() -> Evidence:
             ),
         ),
         wrong=(Wrong("scaled by √d_q of the tokens, not of the head", alike(name, mine, by_head(math.sqrt(width)))),),
-        tables=(Table("The sizes of this example", ("matrix", "rows", "columns"), tuple(sizes)),),
+        tables=(EvidenceTable("The sizes of this example", ("matrix", "rows", "columns"), tuple(sizes)),),
         notes=(f"The wrong scale moves the result by {gap(mine, by_head(math.sqrt(width))):.3f}.",),
     )
 

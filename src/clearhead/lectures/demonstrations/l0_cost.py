@@ -18,7 +18,7 @@ from clearhead.costing import (
 )
 from clearhead.costing.tracing import counted_macs
 from clearhead.lectures.demonstrations.compare import at, formula_gap, written
-from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
 
 N, M, h = letter("N"), letter("M"), letter("h")
 d_q, d_v, d_o = letter("d_q"), letter("d_v"), letter("d_o")
@@ -127,7 +127,7 @@ def multihead_time() -> Evidence:
             ),
         ),
         tables=(
-            Table(
+            EvidenceTable(
                 "Multiply-accumulates of MultiHeadAttention",
                 (*names, "formula", "counted"),
                 tuple(

@@ -12,7 +12,7 @@ from clearhead.drawing.figure import Bars, Heat
 from clearhead.errors import RecipeError
 from clearhead.lectures.demonstrations.compare import alike
 from clearhead.lectures.demonstrations.pytorch import randomise
-from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
 from clearhead.models import LanguageModel, build
 from clearhead.recipe import AttentionSpec, kinds, read_recipe
 
@@ -155,7 +155,7 @@ def no_look_ahead() -> Evidence:
             Wrong("no mask", Measure(what, 0, int((_influence(plain, n, AttentionContext())[future] != 0).sum()))),
         ),
         tables=(
-            Table(
+            EvidenceTable(
                 "Every mechanism that may stand in a decoder",
                 ("mechanism", "≠ 0 for j > i", "≠ 0 for j ≤ i"),
                 tuple(rows),

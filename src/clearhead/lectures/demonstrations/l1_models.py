@@ -11,7 +11,7 @@ from clearhead.costing.tracing import attention_path, saved_bytes
 from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.compare import alike, far, gap
 from clearhead.lectures.demonstrations.pytorch import encoder_layer, layer_like, norm_like, randomise
-from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
 from clearhead.models import EncoderModel, Seq2Seq, build
 from clearhead.positions import SinusoidalPosition, sinusoids
 from clearhead.recipe import Seq2SeqSpec, read_recipe
@@ -246,7 +246,7 @@ def memory_grows() -> Evidence:
             ),
         ),
         tables=(
-            Table(
+            EvidenceTable(
                 f"Bytes that an encoder layer keeps for its backward pass (d = 32, h = {heads}, two lines)",
                 ("n", "explicit", "fused"),
                 tuple(zip(lengths, kept["explicit"], kept["fused"], strict=True)),

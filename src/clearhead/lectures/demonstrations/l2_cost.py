@@ -15,7 +15,7 @@ from clearhead.errors import RecipeError
 from clearhead.lectures.demonstrations import toy
 from clearhead.lectures.demonstrations.compare import alike, formula_gap
 from clearhead.lectures.demonstrations.pytorch import randomise
-from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
 from clearhead.recipe import read_recipe
 
 n, d = letter("n"), letter("d")
@@ -52,7 +52,7 @@ def interaction_distance() -> Evidence:
         ),
         wrong=(Wrong("a recurrent net taken for one that reaches in O(1)", Measure(what, 0, grown["recurrent"])),),
         tables=(
-            Table(
+            EvidenceTable(
                 "Operations on the shortest way from the first token to the last output, in torch's graph",
                 ("tokens", "attention", "recurrent"),
                 tuple(zip(lengths, ways["attention"], ways["recurrent"], strict=True)),
@@ -110,7 +110,7 @@ def parallel_training() -> Evidence:
             Wrong("writing in one run", Measure("runs of the decoder to write 8 tokens", 1, calls[8][1])),
         ),
         tables=(
-            Table(
+            EvidenceTable(
                 "Operations that wait for each other (tiny, 2 layers, 32 source tokens)",
                 ("target tokens m", "training", "greedy decoding"),
                 tuple(zip(lengths, training, decoding, strict=True)),
@@ -195,7 +195,7 @@ def quadratic_all_the_same() -> Evidence:
             ),
         ),
         tables=(
-            Table(
+            EvidenceTable(
                 f"Multiplications counted, d = {width}",
                 ("n", "attention: 2n²d", "recurrent: 2nd²"),
                 tuple(zip(lengths, counted["attention"], counted["recurrent"], strict=True)),
@@ -252,7 +252,7 @@ def heads_cost_the_same() -> Evidence:
         ),
         wrong=(Wrong("heads of the full size d", Measure(what, 1.0, counted_macs(lambda: full(x)) / counted[0])),),
         tables=(
-            Table(
+            EvidenceTable(
                 f"n = {length}, d = {width}",
                 ("heads", "multiplications", "weights hn²"),
                 tuple(zip(counts, counted, chosen, strict=True)),

@@ -11,7 +11,7 @@ from clearhead.drawing.figure import Bars, Heat
 from clearhead.errors import RecipeError
 from clearhead.lectures.demonstrations.compare import alike, far, gap
 from clearhead.lectures.demonstrations.pytorch import randomise
-from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
 from clearhead.models import EncoderModel, build
 from clearhead.positions import ShawPosition, sinusoids
 from clearhead.recipe import PositionSpec, kinds, preset_names, read_recipe
@@ -123,7 +123,7 @@ def shift_changes_nothing() -> Evidence:
             for kind in absolute
         ),
         tables=(
-            Table(
+            EvidenceTable(
                 "Every scheme for lines",
                 ("scheme", "enters", what),
                 tuple(

@@ -8,7 +8,7 @@ from clearhead.blocks import AddNorm, LayerNorm, SingleFeedForward
 from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.compare import alike, far
 from clearhead.lectures.demonstrations.pytorch import randomise
-from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
 
 
 def columns_and_rows() -> Evidence:
@@ -186,7 +186,7 @@ def scale_by_the_root() -> Evidence:
             Wrong("not divided at all", Measure(what, 1.0, spread["none"][at], tolerance=0.05)),
         ),
         tables=(
-            Table(
+            EvidenceTable(
                 "Variance of a score",
                 ("d", "q·k", "q·k/√d", "q·k/d"),
                 tuple(zip(sizes, spread["none"], spread["sqrt"], spread["dim"], strict=True)),

@@ -11,7 +11,7 @@ from clearhead.drawing.figure import Heat
 from clearhead.lectures.demonstrations import toy
 from clearhead.lectures.demonstrations.compare import alike
 from clearhead.lectures.demonstrations.pytorch import randomise
-from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
 from clearhead.models import EncoderModel, Seq2Seq, build
 from clearhead.recipe import read_recipe
 
@@ -113,7 +113,7 @@ def meaning_emerges() -> Evidence:
             Wrong("heads in another order, W_O left as it was", alike(name, logits[2], logits[0], tolerance=1e-4)),
         ),
         tables=(
-            Table(
+            EvidenceTable(
                 "Every head of two models that differ in their seed alone",
                 ("seed", "attention", "head", "entropy", "what it looks at most", "its share"),
                 tuple(rows),

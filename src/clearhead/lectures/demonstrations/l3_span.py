@@ -10,7 +10,7 @@ from clearhead.costing import B, letter, lg, span_of_attention, span_of_scores
 from clearhead.costing.tracing import Traced, trace
 from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.compare import formula_gap, written
-from clearhead.lectures.evidence import Evidence, Measure, Table, Value, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Value, Wrong
 
 T, U, J = letter("T"), letter("U"), letter("J")
 WIDTH, HEADS = 24, 4
@@ -137,7 +137,7 @@ def two_dimensions_in_parallel() -> Evidence:
                 Measure("steps more when a picture of 8 × 8 is doubled", 16, grown[0]),
             ),
         ),
-        tables=(Table("Steps of the layer on pictures", ("picture", "formula", "traced graph"), tuple(rows)),),
+        tables=(EvidenceTable("Steps of the layer on pictures", ("picture", "formula", "traced graph"), tuple(rows)),),
     )
 
 
@@ -149,6 +149,6 @@ def _steps(span: Expr, length: int) -> int:
     return int(span.xreplace({T: sympy.Integer(length)}).doit())
 
 
-def _table(title: str, graph: Traced, problem: str) -> Table:
+def _table(title: str, graph: Traced, problem: str) -> EvidenceTable:
     rows = tuple((k, _steps(graph.span, k), _steps(graph.serial_span, k)) for k in LENGTHS)
-    return Table(f"{problem}: {title}", ("T", "tree sums", "serial dot products"), rows)
+    return EvidenceTable(f"{problem}: {title}", ("T", "tree sums", "serial dot products"), rows)

@@ -20,7 +20,7 @@ from clearhead.costing import (
 from clearhead.costing.tracing import counted_macs
 from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.compare import alike, formula_gap, written
-from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
 from clearhead.models import count_parameters
 
 n, d, h, k, r = letter("n"), letter("d"), letter("h"), letter("k"), letter("r")
@@ -128,7 +128,7 @@ def _one_line(expression: sympy.Expr) -> sympy.Expr:
     return sympy.expand(expression).subs(letter("B"), 1)
 
 
-def _module_table(length: int) -> Table:
+def _module_table(length: int) -> EvidenceTable:
     layer = _encoder_layer("model.attention.bias=false", "model.feedforward.bias=false", "model.feedforward.width=256")
     causal = cost("tiny", "model.family=lm", "model.layers=2", "model.width=64", "model.feedforward.width=256")
     rows = []
@@ -147,7 +147,7 @@ def _module_table(length: int) -> Table:
                 block.parameters.at(),
             )
         )
-    return Table(
+    return EvidenceTable(
         f"The module table, n = {length}, d = 64, d_ff = 4d, in three conventions",
         ("module", "as printed", "multiply-accumulates", "FLOPs", "with a causal mask", "parameters"),
         tuple(rows),
@@ -231,7 +231,7 @@ def projections_or_not() -> Evidence:
             Wrong("additive attention without matrices", Measure("parameters", 0, count_parameters(additive))),
         ),
         tables=(
-            Table(
+            EvidenceTable(
                 f"Multiplications, d = {width}",
                 ("n", "attention alone", "with projections", "recurrent", "LSTM"),
                 tuple(rows),
@@ -298,7 +298,7 @@ def table_one() -> Evidence:
             ),
         ),
         tables=(
-            Table(
+            EvidenceTable(
                 f"Table 1, measured: n = 64, d = {width}, k = {kernel}, r = {near}",
                 ("layer", "work, the table", "counted", "steps that wait", "path"),
                 tuple(rows),

@@ -14,7 +14,7 @@ from clearhead.attention import DisentangledAttention, RelativeTable
 from clearhead.drawing.figure import Heat
 from clearhead.lectures.demonstrations.compare import alike, far
 from clearhead.lectures.demonstrations.pytorch import randomise
-from clearhead.lectures.evidence import Evidence, Measure, Table, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
 from clearhead.recipe import read_recipe
 
 SPAN, LENGTH, WIDTH, HEADS = 3, 6, 16, 2
@@ -63,7 +63,7 @@ def algorithm_one() -> Evidence:
             *rejected,
         ),
         tables=(
-            Table(
+            EvidenceTable(
                 f"δ[i, j] = clip(i − j + k, 0, 2k − 1), k = {SPAN}",
                 ("i", *(f"j = {j}" for j in range(LENGTH))),
                 tuple((i, *row) for i, row in enumerate(delta)),

@@ -1,20 +1,18 @@
-"""``clearhead train`` with torch: opens the run, trains, and scores the best model."""
+"""One session of training: open the run, train to the end of its budget, score the best model."""
 
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import torch
 
-from clearhead.cli.scores import print_scores, score_lines
 from clearhead.costing import require_training_memory
 from clearhead.data import Encoded
-from clearhead.errors import ClearheadError
 from clearhead.evaluation import dev_scores, judge_of, scores_of_run
+from clearhead.events import Listener
 from clearhead.locks import held
 from clearhead.machine import free_memory
 from clearhead.models import Model, SavedModel, build, count_parameters, save_model
-from clearhead.predictor import Predictor, load, predictor_of
+from clearhead.predictor import predictor_of
 from clearhead.recipe import Recipe, notes_of
 from clearhead.training import (
     SINGLE,
@@ -36,27 +34,34 @@ BYTES_OF_A_PARAMETER, BYTES_OF_A_TOKEN = 20, 1 << 16
 """What training takes, roughly: weights, gradients, Adam's two and the average; and what a wide token leaves behind."""
 
 
-def train(asked: Recipe | StatedRecipe, folder: Path, *, resume: bool) -> None:
-    """Train to the end of the budget; with ``resume`` go on where the run in this folder stands."""
-    if isinstance(asked, Recipe):
-        asked = StatedRecipe(asked)
-    torch.set_num_threads(threads_for_each(asked.recipe.training.threads))
+def train_in(
+    stated: Recipe | StatedRecipe, folder: Path, *, resume: bool = False, listener: Listener | None = None
+) -> None:
+    """Train in this folder to the end of the budget, and score the best model; the run folder has everything."""
+    if isinstance(stated, Recipe):
+        stated = StatedRecipe(stated)
+    torch.set_num_threads(threads_for_each(stated.recipe.training.threads))
     with process_group() as group, held(folder) if group.leads else nullcontext():
-        try:
-            run, begun = _prepared(asked, folder, group, resume=resume)
-            torch.set_num_threads(threads_for_each(run.recipe.training.threads))  # those that the run began with
-            trainer = _trained(run, group, resume=begun)
-        except ClearheadError as error:
-            if group.leads:
-                raise
-            sys.exit(error.exit_code)  # the leader says why
+        run, begun = _prepared(stated, folder, group, resume=resume)
+        torch.set_num_threads(threads_for_each(run.recipe.training.threads))  # those that the run began with
+        trainer = _trained(run, group, listener, resume=begun)
         if group.leads:
             _conclude(run, trainer)
 
 
-def _trained(run: Prepared, group: ProcessGroup, *, resume: bool) -> Trainer:
+def _prepared(stated: StatedRecipe, folder: Path, group: ProcessGroup, *, resume: bool) -> tuple[Prepared, bool]:
+    """The run in this folder, and whether it was there: if not, the leader prepares it, and the others wait."""
+    if not group.leads:
+        begun = group.from_leader(False)
+        return reopen(folder), bool(begun)
+    run, begun = opened(stated, folder, group, resume=resume)
+    group.from_leader(begun)
+    return run, begun
+
+
+def _trained(run: Prepared, group: ProcessGroup, listener: Listener | None, *, resume: bool) -> Trainer:
     """Train from the start, or from the last checkpoint."""
-    trainer = _trainer(run, group)
+    trainer = make_trainer(run, group, listener)
     report = trainer.report
     for note in run.notes:
         report.say(note)
@@ -73,63 +78,29 @@ def _trained(run: Prepared, group: ProcessGroup, *, resume: bool) -> Trainer:
     return trainer
 
 
-def _conclude(run: Prepared, trainer: Trainer) -> None:
-    """Say which model is the best and what it does on dev and test, keep that, and say what can be done with it."""
-    folder, report, progress = run.folder, trainer.report, trainer.progress
-    best = folder / "best.safetensors"
-    report.say(f"best dev {trainer.metric}: {progress.best:.2f} at step {progress.best_step:,}, in {best}")
-    scores, new = scores_of_run(folder, run.corpus, metric=trainer.metric, step=progress.best_step)
-    if "test" in scores:
-        report.say(f"on the test {run.corpus.format.name}{', looked at only now' if new else ''}:")
-        print_scores(scores["test"])
-        for line in score_lines(scores["test"]) if new else ():
-            report.log(line)
-        _print_examples(load(best), run)
-    report.say(f"next: clearhead run {folder} FILE, clearhead eval {folder} FILE, clearhead show {best}")
-
-
-def _prepared(asked: StatedRecipe, folder: Path, group: ProcessGroup, *, resume: bool) -> tuple[Prepared, bool]:
-    """The run in this folder, and whether it was there: if not, the leader prepares it, and the others wait."""
-    if not group.leads:
-        begun = group.from_leader(False)
-        return reopen(folder), bool(begun)
-    run, begun = opened(asked, folder, group, resume=resume)
-    group.from_leader(begun)
-    return run, begun
-
-
-def _print_examples(predictor: Predictor, run: Prepared, count: int = 6) -> None:
-    """A few test sources with the model's answers; where one is wrong, what it should be."""
-    questions, right = judge_of(predictor).questions(run.corpus.test)
-    chosen = range(0, len(questions), max(1, len(questions) // count))[:count]
-    answers = predictor.generate([questions[index] for index in chosen])
-    for index, text in zip(chosen, answers, strict=True):
-        should = "" if text in right[index] else f"   (should be {' or '.join(right[index])})"
-        print(f"  {questions[index]} → {text}{should}")
-
-
-def _trainer(run: Prepared, group: ProcessGroup = SINGLE) -> Trainer:
+def make_trainer(run: Prepared, group: ProcessGroup = SINGLE, listener: Listener | None = None) -> Trainer:
+    """The trainer of a prepared run: model, objective, evaluation and report, put together."""
     spec = run.recipe.training
     assert spec.steps is not None  # prepare() has fixed it
     torch.manual_seed(spec.seed)
     model = build(run.recipe)
     _require_memory(run.recipe, run.examples, count_parameters(model))
     if not group.leads:
-        torch.manual_seed(spec.seed + group.rank)  # one model, but each drops out what it likes
+        torch.manual_seed(spec.seed + group.rank)  # one model, but each process draws its own dropout
+    predictor = predictor_of(model, run.recipe, run.codecs)
+    metric = judge_of(predictor).usual_metric(predictor) if spec.metric == "auto" else spec.metric
 
     def save_best(best: Model) -> None:
         path = run.folder / "best.safetensors"
         with telling(path):
             save_model(SavedModel(best, run.recipe, run.tokenizers), path)
 
-    def look(average: Model) -> dict[str, float]:
+    def evaluate(average: Model) -> dict[str, float]:
         return dev_scores(predictor_of(average, run.recipe, run.codecs), run.corpus.dev, metric=metric)
 
     report: Report = SilentReport(run.folder)
     if group.leads:
-        report = Report(run.folder, steps=spec.steps, tensorboard=spec.tensorboard)
-    predictor = predictor_of(model, run.recipe, run.codecs)
-    metric = judge_of(predictor).usual_metric(predictor) if spec.metric == "auto" else spec.metric
+        report = Report(run.folder, steps=spec.steps, listener=listener, tensorboard=spec.tensorboard)
     return Trainer(
         model,
         run.examples,
@@ -137,7 +108,7 @@ def _trainer(run: Prepared, group: ProcessGroup = SINGLE) -> Trainer:
         spec,
         steps=spec.steps,
         folder=run.folder,
-        evaluate=look,
+        evaluate=evaluate,
         metric=metric,
         save_best=save_best,
         report=report,
@@ -182,10 +153,20 @@ def _introduce(run: Prepared, trainer: Trainer, *, resumed: bool) -> None:
     )
     report.say(
         f"{trainer.steps:,} steps of at most {spec.batch_tokens * spec.accumulate:,} tokens"
-        + (f"; going on after step {trainer.progress.step:,}" if resumed else "")
+        + (f"; continuing after step {trainer.progress.step:,}" if resumed else "")
     )
 
 
 def _vocabularies(codecs: Codecs) -> str:
     """Kind and size of each tokenizer, if there are some."""
     return " → ".join(f"{codec.kind} {len(codec):,}" for codec in dict.fromkeys(codecs)) + "; " * bool(codecs)
+
+
+def _conclude(run: Prepared, trainer: Trainer) -> None:
+    """Say which model is the best, score it on dev and test, and keep the scores."""
+    folder, report, progress = run.folder, trainer.report, trainer.progress
+    best = folder / "best.safetensors"
+    report.say(f"best dev {trainer.metric}: {progress.best:.2f} at step {progress.best_step:,}, in {best}")
+    scores, new = scores_of_run(folder, run.corpus, metric=trainer.metric, step=progress.best_step)
+    if "test" in scores and new:
+        report.log(f"on the test {run.corpus.format.name}, looked at only now: {scores['test']!r}")

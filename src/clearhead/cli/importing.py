@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+import clearhead
+
 
 def convert(
     folder: Annotated[Path, typer.Argument(help="A folder with config.json and model.safetensors.")],
@@ -21,23 +23,10 @@ def convert(
     tasks, notes in config.json) is named; a setting that clearhead does not know, or a weight that has no place, is
     refused.
     """
-    from clearhead.errors import ClearheadError
-    from clearhead.interop import import_huggingface
-    from clearhead.models import count_parameters, save_model
-
-    if output.suffix != ".safetensors":
-        raise ClearheadError(f"-o {output}: a model file is called something.safetensors")
-    if not output.parent.is_dir():
-        raise ClearheadError(f"-o {output}: the folder {output.parent} does not exist")
-    if output.exists() and not force:
-        raise ClearheadError(f"{output}: exists already; add --force to replace it")
-    imported = import_huggingface(folder, ignore=ignore or [])
+    imported = clearhead.import_model(folder, output, ignore=ignore or [], force=force)
     saved = imported.saved
-    try:
-        save_model(saved, output)
-    except OSError as error:
-        raise ClearheadError(f"{output}: cannot be written: {error.strerror}") from None
     kept = "with its tokenizer" if saved.tokenizers else "without a tokenizer (the folder has no tokenizer.json)"
-    typer.echo(f"{output}: {saved.recipe.model.family}, {count_parameters(saved.model):,} parameters, {kept}")
+    parameters = clearhead.count_parameters(saved.model)
+    typer.echo(f"{output}: {saved.recipe.model.family}, {parameters:,} parameters, {kept}")
     for what in imported.left_behind:
         typer.echo(f"left behind: {what}")

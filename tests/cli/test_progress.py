@@ -15,7 +15,7 @@ from termios import TIOCSWINSZ
 import pytest
 from rich.console import Console
 
-from clearhead.training.progress_line import ProgressLine
+from clearhead.cli.progress import ProgressLine
 from tests.training.toy import SMALL, write_pairs
 
 LONG = ProgressLine(

@@ -1,40 +1,66 @@
-"""Printing the blocks of a model while a line, or an image, runs through them. Imports torch."""
+"""The blocks of a model as a table: what each is, its parameters, and the shape that comes out of it."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import cycle, islice
 from math import prod
+from typing import NamedTuple
 
 import torch
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 from torch import Tensor, nn
 
 from clearhead.blocks import Patches
 from clearhead.errors import DataError, TooLong
-from clearhead.models import Model, count_parameters, use_cores
+from clearhead.models.base import Model
+from clearhead.models.build import count_parameters
 from clearhead.recipe import Seq2SeqSpec
 
 
-def print_blocks(model: Model, name: str, line: str) -> None:
-    """Run the line's bytes through the model, and print a table of its blocks."""
+class Block(NamedTuple):
+    """One row of the tree."""
+
+    label: str
+    """Its name, indented by its depth; layers that are alike stand there once, with their numbers."""
+    kind: str
+    """Its class and settings."""
+    parameters: str
+    """How many it has; ``tied`` if they were counted before, a dash if there are none."""
+    shape: str
+    """What comes out of it: batch × tokens × features."""
+    depth: int
+
+
+@dataclass(frozen=True)
+class BlockTree:
+    """A model's blocks, while one input runs through them."""
+
+    title: str
+    """Name, family and parameters."""
+    rows: tuple[Block, ...]
+    notes: tuple[str, ...] = ()
+    """What the settings of the recipe bring along."""
+
+    def __str__(self) -> str:
+        return "\n".join([self.title, *("  ".join(row[:4]) for row in self.rows)])
+
+
+def block_tree(model: Model, name: str, line: str, notes: tuple[str, ...] = ()) -> BlockTree:
+    """Run a line's bytes through the model, as tokens or as pixels, and note every block."""
     image = next((part for part in model.modules() if isinstance(part, Patches)), None)
     inputs = _bytes_as_ids(line, model) if image is None else _bytes_as_pixels(line, image)
-    use_cores()
     shapes = _shapes(model.eval(), inputs)
-    title = f"{name}: {model.spec.family}, {count_parameters(model):,} parameters"
-    table = Table(title=Text(title), box=None, expand=False, title_justify="left")
-    table.add_column("block", no_wrap=True)
-    table.add_column("what it is", style="dim", overflow="fold")
-    table.add_column("parameters", justify="right", no_wrap=True)
-    table.add_column("shape out", justify="right", no_wrap=True)
     seen: set[int] = set()
-    for label, module in _rows(model, 0):
-        shape = " × ".join(map(str, shapes.get(id(module), ())))
-        table.add_row(Text(label), Text(_kind(module)), _new_parameters(module, seen), shape)
-    console = Console()
-    # numbers are never cut: a terminal that is too narrow scrolls
-    console.print(table, width=max(console.width, 72) if console.is_terminal else max(console.width, 100))
+    rows = tuple(
+        Block(
+            "  " * depth + label,
+            _kind(module),
+            _new_parameters(module, seen),
+            " × ".join(map(str, shapes.get(id(module), ()))),
+            depth,
+        )
+        for depth, label, module in _rows(model, 0)
+    )
+    return BlockTree(f"{name}: {model.spec.family}, {count_parameters(model):,} parameters", rows, notes)
 
 
 def _bytes_as_ids(line: str, model: Model) -> Tensor:
@@ -52,7 +78,7 @@ def _bytes_as_pixels(line: str, image: Patches) -> Tensor:
 def _content(line: str) -> bytes:
     content = line.encode("utf-8", "replace")
     if not content:
-        raise DataError("--line: is empty: there is nothing to run through the model")
+        raise DataError("line: is empty: there is nothing to run through the model")
     return content
 
 
@@ -64,14 +90,15 @@ def _shapes(model: Model, inputs: Tensor) -> dict[int, tuple[int, ...]]:
         if isinstance(out, Tensor):
             shapes[id(module)] = tuple(out.shape)
 
-    for module in model.modules():
-        if _is_block(module):
-            module.register_forward_hook(note)
-    with torch.inference_mode():
-        try:
+    hooks = [module.register_forward_hook(note) for module in model.modules() if _is_block(module)]
+    try:
+        with torch.inference_mode():
             _ = model(inputs, inputs) if isinstance(model.spec, Seq2SeqSpec) else model(inputs)
-        except TooLong as error:
-            raise TooLong(f"--line: {error}") from None
+    except TooLong as error:
+        raise TooLong(f"line: {error}") from None
+    finally:
+        for hook in hooks:
+            hook.remove()
     return shapes
 
 
@@ -81,19 +108,19 @@ def _is_block(module: nn.Module) -> bool:
     return ours or next(module.parameters(), None) is not None
 
 
-def _rows(module: nn.Module, depth: int) -> Iterator[tuple[str, nn.Module]]:
-    """Label and module of every block, depth first; equal layers are shown once."""
+def _rows(module: nn.Module, depth: int) -> Iterator[tuple[int, str, nn.Module]]:
+    """Depth, label and module of every block, depth first; equal layers are shown once."""
     # a module that stands in two places is shown in both
     for name, child in module._modules.items():
         if child is None or not _is_block(child):
             continue
-        label = "  " * depth + name
         if isinstance(child, nn.ModuleList):
             for first, last in _alike(list(child)):
-                yield f"{label} {first}–{last}, each:" if last > first else f"{label[:-1]} {first}:", child[first - 1]
+                label = f"{name} {first}–{last}, each:" if last > first else f"{name[:-1]} {first}:"
+                yield depth, label, child[first - 1]
                 yield from _rows(child[first - 1], depth + 1)
         else:
-            yield label, child
+            yield depth, name, child
             yield from _rows(child, depth + 1)
 
 

@@ -1,0 +1,34 @@
+"""The front door: train, evaluate, check, answer and score as functions; the command line calls these and prints.
+
+Nothing here imports torch before it is needed, so that a mistake in what was asked for is reported at once.
+"""
+
+from clearhead.verbs.answer import AnswerStream, answer_file, answer_lines
+from clearhead.verbs.check import check
+from clearhead.verbs.compare import RecipeComparison, compare_recipes
+from clearhead.verbs.evaluate import ScoredExample, evaluate, score
+from clearhead.verbs.importing import import_model
+from clearhead.verbs.inputs import recipe_and_data
+from clearhead.verbs.naming import model_named, recipe_named
+from clearhead.verbs.run import Run
+from clearhead.verbs.show import show
+from clearhead.verbs.train import train
+
+__all__ = [
+    "AnswerStream",
+    "RecipeComparison",
+    "Run",
+    "ScoredExample",
+    "answer_file",
+    "answer_lines",
+    "check",
+    "compare_recipes",
+    "evaluate",
+    "import_model",
+    "model_named",
+    "recipe_and_data",
+    "recipe_named",
+    "score",
+    "show",
+    "train",
+]

@@ -1,0 +1,203 @@
+"""``clearhead.answer_lines`` and ``clearhead.answer_file``: many lines in, as many answers out, in the same order."""
+
+import hashlib
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from clearhead.errors import Interrupted, Problem, RecipeError
+from clearhead.events import Event, Listener
+from clearhead.files import sha256_of
+from clearhead.machine import cores
+from clearhead.recipe import DecodingSpec, require_data, weights_of
+from clearhead.verbs.naming import model_named, override_words
+from clearhead.verbs.reporting import listener_of
+from clearhead.verbs.undisturbed import undisturbed
+
+if TYPE_CHECKING:
+    from clearhead.predictor import Answered, AnswerFormat, Predictor, ReadAs
+    from clearhead.verbs.run import Run
+
+Files = str | Path | Sequence[str | Path]
+"""One file of lines or several; ``-`` is standard input, and so is no file at all."""
+
+
+class AnswerStream:
+    """The answers to many lines, as ``clearhead.answer_lines`` gives them: iterate over it, once.
+
+    Each item is the list of lines that were answered since the last one, in order: a line's ``number``, its ``rows``
+    (one, or one for each of the n best) and its ``warnings``. ``total`` is how many lines there are; None if that is
+    not known before they are read.
+    """
+
+    def __init__(self, batches: "Iterator[list[Answered]]", total: int | None) -> None:
+        self._batches, self.total = batches, total
+
+    def __iter__(self) -> "Iterator[list[Answered]]":
+        return self._batches
+
+
+def answer_lines(
+    model: "str | Path | Run | Predictor",
+    files: Files = (),
+    *,
+    n_best: int = 1,
+    scores: bool = False,
+    as_json: bool = False,
+    read_as: "ReadAs" = "auto",
+    workers: int | Literal["all"] = 1,
+    settings: Mapping[str, Any] | Sequence[str] | None = None,
+) -> AnswerStream:
+    """Answer every line of files, or of standard input.
+
+    Args:
+        model: A model, a run, or the name of one.
+        files: Files of lines (also .gz and .jsonl).
+        n_best: Answers to each line.
+        scores: Whether log p of each answer follows it, after a tab.
+        as_json: Whether each line becomes a JSON object; the fields of a JSONL line stay.
+        read_as: What the lines are: ``text``, ``jsonl`` with a field "source", or ``auto`` by the name of the file.
+        workers: Processes side by side, ``"all"`` for as many as there are cores. They are forked: ask for more than
+            one only before torch has worked on several threads in this process.
+        settings: Settings of ``[decoding]``.
+    """
+    names = _files(files)
+    predictor, spec = _asked(model, names, n_best, settings)
+
+    from clearhead.data import format_of
+    from clearhead.predictor import AnswerFormat, count_lines, lines_to_answer
+    from clearhead.predictor import answer_lines as batches_of
+
+    form = AnswerFormat(n_best, scores, as_json)
+    lines = lines_to_answer(names, read_as, format_of(predictor.model.spec).question)
+
+    def batches() -> "Iterator[list[Answered]]":
+        with undisturbed():
+            yield from batches_of(predictor, spec, form, lines, workers=_count(workers))
+
+    return AnswerStream(batches(), count_lines(names))
+
+
+def answer_file(
+    model: "str | Path | Run | Predictor",
+    files: Files = (),
+    output: str | Path = "answers.txt",
+    *,
+    resume: bool = False,
+    force: bool = False,
+    n_best: int = 1,
+    scores: bool = False,
+    as_json: bool = False,
+    read_as: "ReadAs" = "auto",
+    workers: int | Literal["all"] = 1,
+    report: Listener | bool | None = None,
+    settings: Mapping[str, Any] | Sequence[str] | None = None,
+) -> int:
+    """Answer every line into a file that appears when it is complete; returns how many lines it answers.
+
+    Args:
+        output: The file of answers. Until all are there they stand in ``output.partial``.
+        resume: Continue a file that was interrupted, by the same call.
+        force: Replace the file if it exists.
+        report: Called with an ``Event`` for the lines that are done, and for each warning.
+
+    The others are those of ``answer_lines``.
+    """
+    listener = listener_of(report)
+    names = _files(files)
+    predictor, spec = _asked(model, names, n_best, settings)
+
+    from clearhead.data import format_of
+    from clearhead.predictor import AnswerFormat, Journal, count_lines, lines_to_answer
+    from clearhead.predictor import answer_lines as batches_of
+
+    form = AnswerFormat(n_best, scores, as_json)
+    identity = _identity(model, names, spec, form, read_as)
+    lines = lines_to_answer(names, read_as, format_of(predictor.model.spec).question)
+    with Journal(Path(output), identity, resume=resume, force=force) as journal, undisturbed(), _stopping(journal):
+        done, total = journal.start, count_lines(names)
+        listener(Event("start", step=done, steps=total))
+        left = journal.left(lines)
+        for part in batches_of(predictor, spec, form, left, workers=_count(workers), first=done):
+            journal.write([answered.rows for answered in part])
+            done += len(part)
+            listener(Event("lines", step=done, steps=total))
+            for answered in part:
+                for category, message in answered.warnings:
+                    listener(Event("warning", message, category=category))
+        journal.finish()
+        listener(Event("end", step=done, steps=total))
+    return done
+
+
+def _count(workers: int | Literal["all"]) -> int:
+    return cores() if workers == "all" else workers
+
+
+def _files(files: Files) -> list[Path]:
+    return [Path(files)] if isinstance(files, str | Path) else [Path(name) for name in files]
+
+
+def _asked(
+    model: "str | Path | Run | Predictor",
+    names: Sequence[Path],
+    n_best: int,
+    settings: Mapping[str, Any] | Sequence[str] | None,
+) -> "tuple[Predictor, DecodingSpec]":
+    """The model and its way of decoding; what is wrong with the names is reported before anything is loaded."""
+    if sum(str(name) == "-" for name in names) > 1:
+        raise RecipeError([Problem("", "- and -", "standard input holds one file only")])
+    if isinstance(model, str | Path):
+        weights_of(model)
+    for name in names:
+        require_data(name)
+    words = override_words(settings)
+    if n_best > 1 and not any(word.startswith("decoding.beam_size=") for word in words):
+        words.insert(0, f"decoding.beam_size={max(4, n_best)}")
+    predictor = model_named(model)
+    return predictor, predictor.decoding(*words)
+
+
+def _identity(
+    model: "str | Path | Run | Predictor",
+    files: Sequence[Path],
+    spec: DecodingSpec,
+    form: "AnswerFormat",
+    read_as: Literal["auto", "text", "jsonl"],
+) -> Mapping[str, Any]:
+    """What a file of answers depends on."""
+    from clearhead.predictor import input_identity
+
+    decoding = {f"decoding.{name}": value for name, value in spec.model_dump(mode="json").items()}
+    del decoding["decoding.batch_tokens"]  # a resumed command may need less memory
+    shape = {f"--{name.removeprefix('as_').replace('_', '-')}": value for name, value in asdict(form).items()}
+    return {"the model": _weights(model)} | decoding | shape | {"--from": read_as} | input_identity(files)
+
+
+def _weights(model: "str | Path | Run | Predictor") -> str:
+    """A checksum of the weights, wherever they stand."""
+    from clearhead.verbs.run import Run
+
+    if not isinstance(model, str | Path) and not isinstance(model, Run):
+        from clearhead.models import add_tensors, stored_tensors
+
+        digest = hashlib.sha256()
+        add_tensors(digest, stored_tensors(model_named(model).model))
+        return digest.hexdigest()
+    path, foreign = weights_of(model if isinstance(model, str | Path) else model.folder)
+    files = sorted(path.glob("*.safetensors")) if foreign else [path]
+    return " ".join(sha256_of(file) for file in files)
+
+
+@contextmanager
+def _stopping(journal: Any) -> Iterator[None]:
+    """Ctrl-C says what is done, and how to continue."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        done = f"{journal.done:,} lines are answered, in {journal.partial}"
+        message = f"stopped: {done}; the same command with --resume answers the rest"
+        raise Interrupted(signal.SIGINT, message) from None

@@ -1,0 +1,43 @@
+"""``clearhead.check``: what is odd about data, before anybody trains on them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clearhead.recipe import Recipe
+from clearhead.verbs.inputs import Data, data_settings, temporary_files
+from clearhead.verbs.naming import override_words, recipe_named
+
+if TYPE_CHECKING:
+    from clearhead.data import Findings
+
+
+def check(
+    data: Data | None = None,
+    *,
+    dev: Data | None = None,
+    test: Data | None = None,
+    columns: Sequence[str] | None = None,
+    recipe: str | Path | Recipe | None = None,
+    settings: Mapping[str, Any] | Sequence[str] | None = None,
+) -> "Findings":
+    """Examine data: bad lines, duplicates, leaks between splits, lengths, unknown tokens.
+
+        findings = clearhead.check("pairs.tsv")
+        findings.healthy, findings.sizes, [finding.what for finding in findings.findings if finding.count]
+
+    Args:
+        data: What to train on: a file, a task's name, two parallel files as a tuple, or examples in memory.
+        dev: Data to choose the best model by; without it a part of ``data``.
+        test: Data to score on at the end; without it a part of ``data``.
+        columns: Which columns are meant, for tables, dicts and files that have several.
+        recipe: What the data are for, as for ``clearhead.train``; without it what suits the data.
+        settings: Settings of the recipe, ``{"data.max_length": 100}``.
+    """
+    from clearhead.data import check_corpus, format_of, read_corpus
+
+    with temporary_files({"train": data, "dev": dev, "test": test}) as parts:
+        derived, named_data = data_settings(parts, columns=columns)
+        words = [*(derived if recipe is None else []), *named_data, *override_words(settings), "data.bad_lines=skip"]
+        found = recipe_named(recipe, *words, anew=True)
+        return check_corpus(read_corpus(found.data, format_of(found.model)))

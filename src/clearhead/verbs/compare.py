@@ -1,0 +1,46 @@
+"""``clearhead.compare_recipes``: what sets two recipes apart, and what each of them costs. Never imports torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clearhead.costing import Compared, side_by_side
+from clearhead.recipe import Difference, Recipe, differences, notes_of
+from clearhead.verbs.naming import recipe_named
+
+
+@dataclass(frozen=True)
+class RecipeComparison:
+    """Two recipes beside each other."""
+
+    differences: list[Difference]
+    """Settings that are not the same."""
+    length: int
+    """Tokens of source and target that the costs are for."""
+    costs: list[Compared]
+    """What each of them costs."""
+    notes: tuple[list[str], list[str]]
+    """What the settings of each bring along."""
+
+    def table(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "differences": [{"setting": one.setting, "values": [one.first, one.second]} for one in self.differences],
+            "at": {"n": self.length, "m": self.length, "B": 1},
+            "costs": {row.key: [row.first, row.second] for row in self.costs},
+            "notes": list(self.notes),
+        }
+
+
+def compare_recipes(
+    first: str | Path | Recipe | None,
+    second: str | Path | Recipe | None,
+    *,
+    first_settings: Sequence[str] = (),
+    second_settings: Sequence[str] = (),
+) -> RecipeComparison:
+    """The differences of two recipes, each with changes of the form ``section.key=value``; None is the default."""
+    left, right = recipe_named(first, *first_settings), recipe_named(second, *second_settings)
+    length, costs = side_by_side(left, right)
+    return RecipeComparison(differences(left, right), length, costs, (notes_of(left), notes_of(right)))

@@ -1,0 +1,97 @@
+"""``clearhead.train``: a model from data, a recipe and a budget."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from clearhead.events import Event, Listener
+from clearhead.locks import held
+from clearhead.recipe import Recipe, named
+from clearhead.verbs.inputs import Data, data_settings, in_files
+from clearhead.verbs.naming import override_words, stated_recipe
+from clearhead.verbs.reporting import listener_of
+from clearhead.verbs.run import Run
+from clearhead.verbs.undisturbed import undisturbed
+
+
+def train(
+    data: Data | None = None,
+    output: str | Path | None = None,
+    *,
+    dev: Data | None = None,
+    test: Data | None = None,
+    columns: Sequence[str] | None = None,
+    recipe: str | Path | Recipe | None = None,
+    minutes: float | None = None,
+    steps: int | None = None,
+    epochs: int | None = None,
+    resume: bool = False,
+    report: Listener | bool | None = None,
+    settings: Mapping[str, Any] | Sequence[str] | None = None,
+    **sections: Any,
+) -> Run:
+    """Train a model, and return the finished run.
+
+        run = clearhead.train([("love", "L AH V"), ("hate", "HH EY T"), …], output="runs/mine", minutes=10)
+        run.model("lovely")
+
+    Args:
+        data: What to learn from: a file, a task's name (``"g2p-en"``), two parallel files as a tuple, or examples in
+            memory: (source, target) pairs, lines of text, dicts, a pandas, Arrow or ``datasets`` table.
+        output: The run folder; without it a new one under ``runs/``, named after the date and time.
+        dev: Data to choose the best model by; without it a part of ``data`` is set aside.
+        test: Data to score the best model on at the end; without it a part of ``data`` is set aside.
+        columns: Which columns are meant, for tables, dicts and files that have several: ``("english", "german")``.
+        recipe: A preset's name, a recipe file, a ``Recipe``, or a trained model to take the recipe of.
+        minutes: Budget in minutes; 10 if there is no budget at all.
+        steps: Budget in steps.
+        epochs: Budget in passes over the data.
+        resume: Continue the run in ``output`` as if it had never stopped; with more ``steps``, extend a finished one.
+            What contradicts the run is refused.
+        report: Called with an ``Event`` for each thing that happens. True shows progress: a live curve in a notebook,
+            lines on standard error elsewhere. Without it nothing is shown.
+        settings: Settings of the recipe, ``{"model.width": 64}``, or words, ``["model.width=64"]``.
+        sections: The same by section: ``training={"seed": 2}``.
+
+    It may be called in any thread, prints nothing by itself, and leaves random state, threads and signal handlers as
+    they were. In the main thread SIGINT and SIGTERM save the run first, and then raise ``Interrupted``.
+    """
+    folder = _new_folder() if output is None else Path(output)
+    listener = listener_of(report, folder)
+    with held(folder) if _leads() else nullcontext():
+        parts = in_files({"train": data, "dev": dev, "test": test}, folder, resume=resume)
+        derived, named_data = data_settings(parts, columns=columns)
+        budgets = {"minutes": minutes, "steps": steps, "epochs": epochs}
+        words = [f"training.{name}={budget}" for name, budget in budgets.items() if budget is not None]
+        words = [*named_data, *override_words(settings), *override_words(sections), *words]
+        derived = derived if recipe is None else []
+        found, given = stated_recipe(recipe, *derived, *words, anew=True)
+        # settings that only follow from the data contradict nothing if the run has others
+        stated = {
+            key: value for key, value in given.items() if value.source != "command line" or value.order >= len(derived)
+        }
+        if isinstance(recipe, str | Path) and named(recipe) in ("model", "run", "huggingface"):
+            listener(Event("note", f"{recipe}: its recipe is used, not its weights: training starts from scratch"))
+
+        from clearhead.training import StatedRecipe
+        from clearhead.verbs.session import train_in
+
+        with undisturbed():
+            train_in(StatedRecipe(found, stated), folder, resume=resume, listener=listener)
+    return Run(folder)
+
+
+def _leads() -> bool:
+    """Whether this process writes: of several that torchrun started, the first."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _new_folder() -> Path:
+    """A folder that is not there yet, named after the time."""
+    stem = Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}"
+    return next(
+        path for number in range(1000) if not (path := stem if not number else Path(f"{stem}-{number}")).exists()
+    )
