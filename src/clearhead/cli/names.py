@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from clearhead.predictor import Predictor
-    from clearhead.recipe import Recipe
-    from clearhead.recipe.sources import Settings
+    from clearhead.recipe import Recipe, Settings
 
 
 def recipe_named(source: str | None, *overrides: str, anew: bool = False) -> "Recipe":

@@ -56,5 +56,5 @@ def ready(saved: SavedModel, path: Path, *overrides: str) -> Predictor:
     """A model that is loaded, ready to answer; ``path`` says where it comes from in messages."""
     codecs = () if saved.model.spec.learns == "pictures" else _codecs(saved, path)
     predictor = predictor_of(saved.model, saved.recipe, codecs)
-    predictor.recipe = saved.recipe.model_copy(update={"decoding": predictor.decoding(*overrides)})
+    predictor.recipe = saved.recipe.updated(decoding=predictor.decoding(*overrides))
     return predictor
