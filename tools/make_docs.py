@@ -12,7 +12,8 @@ from pathlib import Path
 
 from clearhead.lectures import claims
 from clearhead.recipe import DataSpec, DecodingSpec, Spec, TrainingSpec, kinds, preset_names, preset_text, slots
-from clearhead.recipe.reading import describe_field, spec_type
+from clearhead.recipe.describing import describe_field
+from clearhead.recipe.spec import spec_type
 
 ROOT = Path(__file__).parent.parent
 CLAIM = re.compile(r"\bL[0-4]\.\d+\b")

@@ -9,8 +9,9 @@ from pydantic import TypeAdapter
 
 from clearhead.errors import RecipeError
 from clearhead.recipe import Recipe, Spec, kinds, read_recipe, recipe_from, recipe_table, recipe_toml, slots
-from clearhead.recipe.reading import describe_field, spec_type
+from clearhead.recipe.describing import describe_field
 from clearhead.recipe.sources import settings_of_text
+from clearhead.recipe.spec import spec_type
 
 
 def tables() -> Iterator[tuple[str, type[Spec]]]:

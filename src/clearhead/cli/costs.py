@@ -80,7 +80,7 @@ def _recipes(words: list[str]) -> list[tuple[str, Recipe]]:
         raise ClearheadError("name a preset or a recipe file: clearhead cost transformer-base")
     if len(groups) > 2:
         raise _wrong(groups[2][0], "more than two recipes: changes to a recipe read section.key=value")
-    return [(" ".join(group), recipe_named(*group)) for group in groups]
+    return [(" ".join(group), recipe_named(group[0], group[1:])) for group in groups]
 
 
 def _check_lengths(recipe: Recipe, asked: Asked) -> None:

@@ -1,8 +1,10 @@
 """Printing scores."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import clearhead
+if TYPE_CHECKING:
+    import clearhead
 
 
 def print_scores(scores: "clearhead.Scores") -> None:

@@ -12,13 +12,13 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from clearhead.data import BadLine, Codec, format_of
-from clearhead.errors import ClearheadError, DataError, Problem, RecipeError
+from clearhead.errors import ClearheadError, DataError
 from clearhead.models import Model, build
 from clearhead.models.file import stored_tensors
 from clearhead.predictor.asked import the_columns, the_text, the_texts
 from clearhead.predictor.forced import ForcedLine
 from clearhead.predictor.unknown import warn_unknown
-from clearhead.recipe import DecodingSpec, Recipe, recipe_from, recipe_table
+from clearhead.recipe import DecodingSpec, Recipe, read_decoding, recipe_from, recipe_table
 
 
 @dataclass(frozen=True)
@@ -117,17 +117,12 @@ class Predictor(ABC):
         """
         if not overrides and not settings:
             return self.recipe.decoding
-        table = recipe_table(self.recipe)
-        table["decoding"] |= settings
-        for word in overrides:
-            if not word.startswith("decoding."):
-                raise RecipeError([Problem("command line", word, "of a trained model only decoding.key can be set")])
-        return recipe_from(table, *overrides, name="settings").decoding
+        return read_decoding(self.recipe, *overrides, settings=settings)
 
     def answering(self, *overrides: str, **settings: Any) -> Self:
         """The same model with other settings of ``[decoding]``, as ``decoding`` takes them; the weights are shared."""
         other = copy.copy(self)
-        other.recipe = self.recipe.model_copy(update={"decoding": self.decoding(*overrides, **settings)})
+        other.recipe = self.recipe.updated(decoding=self.decoding(*overrides, **settings))
         return other
 
     @abstractmethod

@@ -31,7 +31,15 @@ from clearhead.recipe.position import (
     SinusoidalSpec,
     T5BucketsSpec,
 )
-from clearhead.recipe.reading import read_recipe, read_with_origins, recipe_from, recipe_of_header, table_with_origins
+from clearhead.recipe.reading import (
+    Source,
+    read_decoding,
+    read_recipe,
+    read_with_origins,
+    recipe_from,
+    recipe_of_header,
+    table_with_origins,
+)
 from clearhead.recipe.recurrent import (
     AlignmentSpec,
     BahdanauSpec,
@@ -41,8 +49,10 @@ from clearhead.recipe.recurrent import (
     RecurrentEncoderSpec,
     RecurrentSpec,
 )
-from clearhead.recipe.registry import Kind, KindSpec, Spec, cost_of, kinds, module_of, register, slots
-from clearhead.recipe.sources import Settings, preset_names, preset_text
+from clearhead.recipe.registry import Kind, cost_of, kinds, module_of, register, slots
+from clearhead.recipe.settings import Given, Settings
+from clearhead.recipe.sources import preset_names, preset_text, settings_of_overrides
+from clearhead.recipe.spec import KindSpec, Spec
 from clearhead.recipe.stack import (
     DecoderSpec,
     DropoutSpec,
@@ -91,6 +101,7 @@ __all__ = [
     "EncoderSpec",
     "FeedForwardSpec",
     "GatedSpec",
+    "Given",
     "GridSpec",
     "Header",
     "InitSpec",
@@ -126,6 +137,7 @@ __all__ = [
     "SingleSpec",
     "Sinusoidal2dSpec",
     "SinusoidalSpec",
+    "Source",
     "Spec",
     "StackSpec",
     "StandardSpec",
@@ -147,6 +159,7 @@ __all__ = [
     "notes_of",
     "preset_names",
     "preset_text",
+    "read_decoding",
     "read_header",
     "read_recipe",
     "read_with_origins",
@@ -157,6 +170,7 @@ __all__ = [
     "register",
     "require_data",
     "require_utf8",
+    "settings_of_overrides",
     "slots",
     "table_with_origins",
     "weights_of",

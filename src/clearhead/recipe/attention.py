@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from clearhead.recipe.position import PositionSpec
-from clearhead.recipe.registry import KindSpec, register
+from clearhead.recipe.registry import register
+from clearhead.recipe.spec import KindSpec
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Term = Literal["c2c", "c2p", "p2c"]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
-from clearhead.recipe.registry import Spec
+from clearhead.recipe.spec import Spec
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 File = str | Annotated[list[str], Field(min_length=2, max_length=2)]

@@ -7,7 +7,8 @@ from pydantic import Field
 
 from clearhead.recipe.attention import AttentionPlace, Count, MultiHeadSpec
 from clearhead.recipe.position import PositionSpec, SinusoidalSpec
-from clearhead.recipe.registry import Spec, register
+from clearhead.recipe.registry import register
+from clearhead.recipe.spec import Spec
 
 Pixels = Annotated[int, Field(ge=1, le=100_000)]
 

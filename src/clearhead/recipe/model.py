@@ -1,7 +1,7 @@
 """What a recipe's ``[model]`` can say: the families, and what cannot work together in each.
 
 Settings that several parts share (``layers``, ``width``, ``attention`` …) may be written once under ``[model]``;
-``clearhead.recipe.reading`` spreads them over the parts, so that what stands here is always complete and concrete.
+``clearhead.recipe.spreading`` writes them into the parts, so that what stands here is always complete and concrete.
 """
 
 from collections.abc import Iterator
@@ -9,11 +9,14 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, SerializeAsAny, SerializerFunctionWrapHandler, model_serializer
 
+from clearhead.errors import Problem, RecipeError
 from clearhead.recipe.attention import AttentionPlace, AttentionSpec, MultiHeadSpec
 from clearhead.recipe.data import TASKS, DataSpec
+from clearhead.recipe.describing import shown
 from clearhead.recipe.feedforward import Activation
 from clearhead.recipe.grid import PatchesSpec
-from clearhead.recipe.registry import KindSpec, Spec, register
+from clearhead.recipe.registry import register
+from clearhead.recipe.spec import KindSpec, Spec
 from clearhead.recipe.stack import (
     DecoderSpec,
     EncoderSpec,
@@ -296,6 +299,27 @@ class Recipe(Spec):
     decoding: DecodingSpec = DecodingSpec()
     """How it answers."""
 
+    def updated(
+        self,
+        *,
+        data: DataSpec | None = None,
+        model: ModelSpec | None = None,
+        training: TrainingSpec | None = None,
+        decoding: DecodingSpec | None = None,
+    ) -> "Recipe":
+        """This recipe with other sections: ``recipe.updated(training=recipe.training.replaced(seed=2))``.
+
+        Nothing is read again, but everything is checked as if it were: values, and what cannot work together. What is
+        wrong raises a ``RecipeError``. Sections that are None stay as they are. To change settings by their names,
+        shared ones among them, use ``read_recipe(recipe, settings={"model.layers": 2})``.
+        """
+        sections = {"data": data, "model": model, "training": training, "decoding": decoding}
+        recipe = self.replaced(**{name: section for name, section in sections.items() if section is not None})
+        problems = [Problem("recipe", _with_value(recipe, name), reason) for name, reason in recipe.refusals()]
+        if problems:
+            raise RecipeError(problems)
+        return recipe
+
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for what cannot work together, in every section."""
         for name in ("data", "model", "training", "decoding"):
@@ -312,3 +336,11 @@ class Recipe(Spec):
         for name in ("train", "dev", "test"):
             if learns != "pairs" and isinstance(getattr(self.data, name), list):
                 yield f"data.{name}", f"a model of family {family} learns from one file, not from two parallel ones"
+
+
+def _with_value(recipe: Recipe, setting: str) -> str:
+    """``model.embedding.tie = "all"``: a setting as an error names it; a table without its value."""
+    value: Any = recipe
+    for name in setting.split("."):
+        value = getattr(value, name, None)
+    return setting if value is None or isinstance(value, Spec) else f"{setting} = {shown(value)}"

@@ -4,7 +4,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from clearhead.recipe.registry import KindSpec, register
+from clearhead.recipe.registry import register
+from clearhead.recipe.spec import KindSpec
 
 
 class NormSpec(KindSpec):

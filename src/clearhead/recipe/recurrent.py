@@ -11,7 +11,8 @@ from pydantic import Field, SerializeAsAny
 from clearhead.recipe.attention import Count
 from clearhead.recipe.grid import PatchesSpec
 from clearhead.recipe.model import Seq2SeqSpec
-from clearhead.recipe.registry import KindSpec, register
+from clearhead.recipe.registry import register
+from clearhead.recipe.spec import KindSpec
 from clearhead.recipe.stack import DecoderSpec, EncoderSpec, StackSpec
 from clearhead.recipe.vocabulary import EmbeddingSpec
 

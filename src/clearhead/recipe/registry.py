@@ -12,31 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, ClassVar
-
-from pydantic import BaseModel, ConfigDict
+from typing import Any
 
 from clearhead.errors import ClearheadError
-
-
-class Spec(BaseModel):
-    """A table of a recipe: frozen, strict, and without unknown keys."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
-
-
-class KindSpec(Spec):
-    """A table whose ``tag`` field (``kind``, or ``family``) says which spec it is."""
-
-    slot: ClassVar[str]
-    tag: ClassVar[str] = "kind"
-
-    @classmethod
-    def name(cls) -> str:
-        """The word that a recipe uses for this kind."""
-        return str(cls.model_fields[cls.tag].default)
+from clearhead.recipe.spec import KindSpec
 
 
 @dataclass(frozen=True)
@@ -123,7 +102,5 @@ def cost_of(spec: KindSpec) -> Any:
     """The formula of this spec's cost."""
     formula = _kinds[spec.slot][spec.name()].load_cost()
     if formula is None:
-        raise ClearheadError(
-            f"nobody said what {spec.slot} {spec.name()!r} costs: its package registers it without cost=…"
-        )
+        raise ClearheadError(f"{spec.slot} {spec.name()!r} is registered without a cost: its package must give cost=…")
     return formula

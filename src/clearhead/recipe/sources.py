@@ -1,64 +1,30 @@
-"""Where settings come from: presets, TOML files, the command line; each value remembers its origin.
+"""Where settings come from: presets, TOML files, the command line, Python; each becomes one flat table."""
 
-A source becomes a flat table, ``("model", "encoder", "layers") → Given(4, "model.layers", "recipe.toml", 7)``,
-which makes merging, spreading and error messages simple.
-"""
-
+import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 from clearhead.errors import Problem, RecipeError, did_you_mean
-
-Key = tuple[str, ...]
-MODEL_WORDS = ("family", "layers", "width", "heads", "attention", "position", "feedforward", "norm", "dropout")
-"""Settings that people write without their section."""
-
-
-@dataclass(frozen=True)
-class Given:
-    """A value and where the user wrote it."""
-
-    value: Any
-    key: str
-    """As written, such as ``model.layers``."""
-    source: str
-    """``recipe.toml``, ``command line``, ``preset tiny``."""
-    line: int = 0
-    """The line of a file; 0 if there are no lines."""
-    order: int = 0
-    """The number of a command-line argument, to report problems in the order they were typed."""
-
-    @property
-    def where(self) -> str:
-        """Source and line, as an error names them."""
-        return f"{self.source}, line {self.line}" if self.line else self.source
-
-
-Settings = dict[Key, Given]
+from clearhead.recipe.describing import short
+from clearhead.recipe.model import Recipe
+from clearhead.recipe.parts import full_names
+from clearhead.recipe.settings import DEEPEST, MOST_SETTINGS, PRESET, Given, Key, Settings, leaves, put
+from clearhead.recipe.spec import KindSpec, Spec
+from clearhead.recipe.writing import recipe_table
 
 LONGEST_TEXT = 1 << 18
 """Characters of a recipe, or of one override; a complete recipe has about 5,000."""
-LONGEST_NAME = 200
-"""Characters of a setting's full name; the longest that means something has about 40."""
-MOST_SETTINGS = 2_000
-"""A complete recipe has about 150."""
-DEEPEST = 8
-"""Tables inside tables, lists included; recipes go to 5."""
 MOST_DOTS = 50
 """In one word: reading a name takes time that grows with the square of its parts."""
 
 
-def put(settings: Settings, key: Key, given: Given) -> None:
-    """Set a value; it replaces the table that stood there, and any value that stood where it needs a table."""
-    for other in list(settings):
-        if other != key and (other[: len(key)] == key or key[: len(other)] == other):
-            del settings[other]
-    settings[key] = given
+# ---- presets and files ----
 
 
 def preset_names() -> list[str]:
@@ -83,8 +49,8 @@ def _presets() -> Any:
 
 
 def settings_of_preset(name: str, where: str = "", key: str = "") -> Settings:
-    """The settings of a preset."""
-    return settings_of_text(preset_text(name, where, key), f"preset {name}")
+    """The settings of a preset; ``where`` and ``key`` say who asked for it, if there is none of that name."""
+    return settings_of_text(preset_text(name, where, key), f"{PRESET}{name}")
 
 
 def settings_of_file(path: Path) -> Settings:
@@ -106,19 +72,39 @@ def settings_of_text(text: str, name: str) -> Settings:
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RecipeError([Problem(name, "", f"is not valid TOML: {_one_line(error)}")]) from None
+        message = short(" ".join(str(error).split()), 200)
+        raise RecipeError([Problem(name, "", f"is not valid TOML: {message}")]) from None
     lines = _line_numbers(text)
 
     def line(key: Key) -> int:
         """The line of the key itself, or of the inline table that it stands in."""
         return next((lines[key[:size]] for size in range(len(key), 0, -1) if key[:size] in lines), 0)
 
-    return {key: Given(value, ".".join(key), name, line(key)) for key, value in _leaves(table, name)}
+    return {key: Given(value, ".".join(key), name, line(key)) for key, value in leaves(table, name)}
 
 
-def settings_of_mapping(table: Mapping[str, Any], name: str) -> Settings:
-    """The settings of a nested mapping, such as the recipe inside a model file."""
-    return {key: Given(value, ".".join(key), name) for key, value in _leaves(table, name)}
+_HEADER = re.compile(r"^\s*\[\s*([^\[\]]+?)\s*\]")
+_ASSIGNMENT = re.compile(r"^\s*([A-Za-z0-9_\-.\"' ]+?)\s*=")
+
+
+def _line_numbers(text: str) -> dict[Key, int]:
+    """The line of every table header and assignment. Only for messages: tomllib has read the file properly."""
+    lines: dict[Key, int] = {}
+    section: Key = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            section = _split(header[1])
+            lines[section] = number
+        elif assignment := _ASSIGNMENT.match(line):
+            lines[section + _split(assignment[1])] = number
+    return lines
+
+
+def _split(dotted: str) -> Key:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+
+
+# ---- the command line ----
 
 
 def settings_of_overrides(overrides: Sequence[str]) -> Settings:
@@ -133,7 +119,8 @@ def settings_of_overrides(overrides: Sequence[str]) -> Settings:
         name, equals, value = text.partition("=")
         key = tuple(part.strip() for part in name.split("."))
         if not equals or len(key) < 2 or not all(key):
-            hint = f"; did you mean model.{short(text)}?" if equals and len(key) == 1 and key[0] in MODEL_WORDS else ""
+            meant = [f"{full}={short(value)}" for full in full_names(key[0])] if equals and len(key) == 1 else []
+            hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
             problems.append(Problem("command line", short(text), f"an override reads section.key=value{hint}"))
             continue
         if reason := _no_recipe(text):
@@ -141,25 +128,16 @@ def settings_of_overrides(overrides: Sequence[str]) -> Settings:
             continue
         given = Given(_toml_value(value.strip()), ".".join(key), "command line", order=order)
         try:
-            leaves = _leaves({"": given.value}, "command line", key)
+            found = leaves({"": given.value}, "command line", key)
         except RecipeError as error:
             problems += error.problems
             continue
-        for inner, leaf in leaves:
+        for inner, leaf in found:
             full = key + inner[1:]
             put(settings, full, replace(given, value=leaf, key=".".join(full)))
     if problems:
         raise RecipeError(problems)
     return settings
-
-
-def short(text: str, most: int = 60) -> str:
-    """A text for a message: its beginning, if it is long."""
-    return text if len(text) <= most else text[: most - 3] + "…"
-
-
-def _one_line(error: BaseException) -> str:
-    return short(" ".join(str(error).split()), 200)
 
 
 def _no_recipe(text: str) -> str:
@@ -179,60 +157,60 @@ def _toml_value(text: str) -> Any:
     return table["value"] if len(table) == 1 else text
 
 
-def _leaves(table: Mapping[str, Any], name: str, prefix: Key = ()) -> list[tuple[Key, Any]]:
-    """Leaves with their full names; a table without settings says nothing. What cannot be a recipe is refused.
+# ---- Python ----
 
-    ``prefix`` counts for the depth and is shown, but is not part of the names.
+
+def settings_of_mapping(table: Mapping[str, Any], name: str) -> Settings:
+    """The settings of a nested mapping, such as the recipe inside a model file; ``name`` appears in errors."""
+    return {key: Given(value, ".".join(key), name) for key, value in leaves(table, name)}
+
+
+def settings_of_python(settings: Mapping[str, Any]) -> Settings:
+    """Settings as Python objects, by names with dots, as tables, or both: ``{"model.width": 64, "data": {"dev": …}}``.
+
+    Tuples are read as lists, paths as texts, and numbers of other libraries (numpy's) as plain numbers.
     """
-    found: list[tuple[Key, Any]] = []
-    waiting: list[tuple[Key, Mapping[str, Any]]] = [((), table)]
-    while waiting:
-        place, inner = waiting.pop()
-        further: list[tuple[Key, Mapping[str, Any]]] = []
-        for word, value in inner.items():
-            key = (*place, word)
-            shown = short(".".join(str(part) for part in (*prefix, *key) if part))
-            if not isinstance(word, str):
-                raise RecipeError([Problem(name, shown, f"a setting is named by a text, not by {short(repr(word))}")])
-            if len(prefix) + len(key) > DEEPEST or sum(map(len, key)) > LONGEST_NAME:
-                raise RecipeError([Problem(name, shown, f"is no setting: names have up to {DEEPEST} parts")])
-            if isinstance(value, Mapping):
-                further.append((key, value))
-            elif _depth(value) > DEEPEST:
-                raise RecipeError([Problem(name, shown, "has lists inside of lists, which no setting takes")])
-            else:
-                found.append((key, value))
-            if len(found) + len(waiting) + len(further) > MOST_SETTINGS:
-                raise RecipeError([Problem(name, "", f"has more than {MOST_SETTINGS:,} settings, and no recipe has")])
-        waiting += reversed(further)
+    found: Settings = {}
+    problems = []
+    for order, (words, value) in enumerate(leaves(settings, "settings")):
+        key = tuple(part.strip() for word in words for part in word.split("."))
+        name = ".".join(key)
+        if not all(key):
+            problems.append(Problem("settings", short(name), "a setting is named section.key"))
+        elif len(key) > DEEPEST:
+            problems.append(Problem("settings", short(name), f"is no setting: names have up to {DEEPEST} parts"))
+        else:
+            put(found, key, Given(_plain(value), name, "settings", order=order))
+    if problems:
+        raise RecipeError(problems)
     return found
 
 
-def _depth(value: Any) -> int:
-    """How deep lists and tables stand inside each other; it stops looking where it is too deep."""
-    depth, level = 0, [value]
-    while depth <= DEEPEST and (level := [inner for inner in level if isinstance(inner, Mapping | list | tuple)]):
-        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, Mapping) else outer)]
-        depth += 1
-    return depth
+def _plain(value: Any) -> Any:
+    """A value as TOML or JSON would give it."""
+    if isinstance(value, os.PathLike):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value) if isinstance(value, Real) else value
 
 
-_HEADER = re.compile(r"^\s*\[\s*([^\[\]]+?)\s*\]")
-_ASSIGNMENT = re.compile(r"^\s*([A-Za-z0-9_\-.\"' ]+?)\s*=")
+def settings_of_recipe(recipe: Recipe) -> Settings:
+    """Everything that a recipe says; ``stated`` tells what somebody set from what is there by default."""
+    stated = set(_stated(recipe))
+    table = settings_of_mapping(recipe_table(recipe), "recipe")
+    return {key: replace(given, stated=key in stated) for key, given in table.items()}
 
 
-def _line_numbers(text: str) -> dict[Key, int]:
-    """The line of every table header and assignment. Only for messages: tomllib has read the file properly."""
-    lines: dict[Key, int] = {}
-    section: Key = ()
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := _HEADER.match(line):
-            section = _parts(header[1])
-            lines[section] = number
-        elif assignment := _ASSIGNMENT.match(line):
-            lines[section + _parts(assignment[1])] = number
-    return lines
-
-
-def _parts(dotted: str) -> Key:
-    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+def _stated(spec: Spec, path: Key = ()) -> Iterator[Key]:
+    """The settings of a table, and of those inside of it, that somebody set; a kind other than the usual one is set."""
+    for name in spec.model_fields_set:
+        value, usual = getattr(spec, name), type(spec).model_fields[name].default
+        if not isinstance(value, Spec):
+            yield (*path, name)
+            continue
+        yield from _stated(value, (*path, name))
+        if isinstance(value, KindSpec) and type(value) is not type(usual):
+            yield (*path, name, value.tag)

@@ -1,7 +1,7 @@
 """Encoders and decoders in a recipe, and what cannot work together in one."""
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, SerializeAsAny
 
@@ -10,7 +10,8 @@ from clearhead.recipe.feedforward import FeedForwardSpec, StandardSpec
 from clearhead.recipe.grid import PatchesSpec
 from clearhead.recipe.norm import LayerNormSpec, NormSpec
 from clearhead.recipe.position import LearnedSpec, PositionSpec, SinusoidalSpec
-from clearhead.recipe.registry import KindSpec, Spec, register
+from clearhead.recipe.registry import register
+from clearhead.recipe.spec import KindSpec, Spec
 from clearhead.recipe.vocabulary import EmbeddingSpec
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
@@ -46,6 +47,11 @@ class StackSpec(KindSpec):
     """Number of layers."""
     dropout: DropoutSpec = DropoutSpec()
     """Where activations are dropped while training."""
+
+    def with_dropout(self, rate: float) -> Self:
+        """The same stack, with this rate wherever its dropout is ``auto``."""
+        places = [place for place, given in self.dropout if given == "auto"]
+        return self.replaced(dropout=self.dropout.replaced(**dict.fromkeys(places, rate)))
 
     def refusals(self, patches: PatchesSpec | None = None) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for what cannot work together; settings are relative to the stack.

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from clearhead.recipe.registry import Spec
+from clearhead.recipe.spec import Spec
 
 LearningRate = Annotated[float, Field(gt=0, le=100)]
 Steps = Annotated[int, Field(ge=1, le=1_000_000_000)]
@@ -114,6 +114,10 @@ class TrainingSpec(Spec):
     """Also write the curves for TensorBoard, into the run folder; needs the package tensorboard."""
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     """CPU threads; without it all cores, shared among the processes that torchrun starts."""
+
+    def with_steps(self, steps: int, evaluate_every: int | None) -> "TrainingSpec":
+        """The same training with a budget of ``steps``, instead of any other, and this interval of evaluations."""
+        return self.replaced(steps=steps, epochs=None, minutes=None, evaluate_every=evaluate_every)
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for what cannot work together."""

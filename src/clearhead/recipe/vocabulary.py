@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
-from clearhead.recipe.registry import Spec
+from clearhead.recipe.spec import Spec
 
 Size = Annotated[int, Field(ge=1, le=100_000_000)]
 # TOML has no null, so a special token that does not exist is written "none"

@@ -23,7 +23,7 @@ from clearhead.errors import DamagedFile, DataError, NewerFile, Problem, RecipeE
 from clearhead.files import write_whole
 from clearhead.locks import held
 from clearhead.models import build, load_model
-from clearhead.recipe import Recipe, read_recipe, recipe_from, recipe_table, recipe_toml
+from clearhead.recipe import Recipe, StackSpec, read_recipe, recipe_from, recipe_table, recipe_toml
 from clearhead.training.contradictions import differences
 from clearhead.training.manifest import Manifest, Stage, checksum_of, damage, read_manifest, write_manifest
 from clearhead.training.objectives import Codecs, Objective, objective_of
@@ -140,9 +140,7 @@ def reopen(folder: Path) -> Prepared:
 
 def extend(run: Prepared, steps: int, at: int, evaluate_every: int) -> Prepared:
     """The run with more steps, from this one on; how often dev is looked at stays as it was. It is recorded first."""
-    table = recipe_table(run.recipe)
-    table["training"] |= {"steps": steps, "evaluate_every": evaluate_every}
-    recipe = recipe_from(table)
+    recipe = run.recipe.updated(training=run.recipe.training.with_steps(steps, evaluate_every))
     asked = run.manifest.asked
     if asked is not None:
         asked = asked | {"training": asked["training"] | {"steps": steps}}
@@ -322,9 +320,7 @@ def _tokenizers(codecs: Codecs) -> dict[str, str]:
 
 def _with_smoothing(recipe: Recipe, objective: Objective[Any, Any, Any]) -> Recipe:
     """Resolve what the family decides."""
-    table = recipe_table(recipe)
-    table["training"]["label_smoothing"] = objective.smoothing
-    return recipe_from(table)
+    return recipe.updated(training=recipe.training.replaced(label_smoothing=objective.smoothing))
 
 
 def _with_budget(recipe: Recipe, examples: Encoded, group: ProcessGroup) -> Recipe:
@@ -341,10 +337,7 @@ def _with_budget(recipe: Recipe, examples: Encoded, group: ProcessGroup) -> Reci
         steps = max(1, int(60 * minutes * (1 - FOR_EVALUATIONS) / seconds_per_step(recipe, examples, group)))
         evaluations = max(FEWEST_EVALUATIONS, min(MOST_EVALUATIONS, round(minutes)))
         evaluate_every = spec.evaluate_every or max(1, steps // evaluations)
-    table = recipe_table(recipe)
-    kept = {name: value for name, value in table["training"].items() if name not in ("epochs", "minutes")}
-    table["training"] = kept | {"steps": steps} | ({"evaluate_every": evaluate_every} if evaluate_every else {})
-    return recipe_from(table)
+    return recipe.updated(training=spec.with_steps(steps, evaluate_every))
 
 
 def _with_dropout(recipe: Recipe, examples: Encoded) -> Recipe:
@@ -354,11 +347,8 @@ def _with_dropout(recipe: Recipe, examples: Encoded) -> Recipe:
     tokens = float(max(sizes.sum() for sizes in examples.sizes))
     passes = spec.steps * spec.accumulate * spec.batch_tokens / tokens
     rate = round(min(0.3, max(0.05, passes / 100)), 3)
-    table = recipe_table(recipe)
-    for stack in ("encoder", "decoder"):
-        dropout = table["model"].get(stack, {}).get("dropout", {})
-        dropout |= {place: rate for place, given in dropout.items() if given == "auto"}
-    return recipe_from(table)
+    stacks = {name: part.with_dropout(rate) for name, part in recipe.model if isinstance(part, StackSpec)}
+    return recipe.updated(model=recipe.model.replaced(**stacks))
 
 
 def seconds_per_step(

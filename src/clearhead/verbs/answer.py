@@ -13,7 +13,7 @@ from clearhead.events import Event, Listener
 from clearhead.files import sha256_of
 from clearhead.machine import cores
 from clearhead.recipe import DecodingSpec, require_data, weights_of
-from clearhead.verbs.naming import model_named, override_words
+from clearhead.verbs.naming import Changes, model_named, split
 from clearhead.verbs.reporting import listener_of
 from clearhead.verbs.undisturbed import undisturbed
 
@@ -49,7 +49,7 @@ def answer_lines(
     as_json: bool = False,
     read_as: "ReadAs" = "auto",
     workers: int | Literal["all"] = 1,
-    settings: Mapping[str, Any] | Sequence[str] | None = None,
+    settings: Changes = None,
 ) -> AnswerStream:
     """Answer every line of files, or of standard input.
 
@@ -94,7 +94,7 @@ def answer_file(
     read_as: "ReadAs" = "auto",
     workers: int | Literal["all"] = 1,
     report: Listener | bool | None = None,
-    settings: Mapping[str, Any] | Sequence[str] | None = None,
+    settings: Changes = None,
 ) -> int:
     """Answer every line into a file that appears when it is complete; returns how many lines it answers.
 
@@ -145,7 +145,7 @@ def _asked(
     model: "str | Path | Run | Predictor",
     names: Sequence[Path],
     n_best: int,
-    settings: Mapping[str, Any] | Sequence[str] | None,
+    settings: Changes,
 ) -> "tuple[Predictor, DecodingSpec]":
     """The model and its way of decoding; what is wrong with the names is reported before anything is loaded."""
     if sum(str(name) == "-" for name in names) > 1:
@@ -154,11 +154,12 @@ def _asked(
         weights_of(model)
     for name in names:
         require_data(name)
-    words = override_words(settings)
-    if n_best > 1 and not any(word.startswith("decoding.beam_size=") for word in words):
-        words.insert(0, f"decoding.beam_size={max(4, n_best)}")
-    predictor = model_named(model)
-    return predictor, predictor.decoding(*words)
+    table, words = split(settings)
+    stated = [*table, *(word.partition("=")[0].strip() for word in words)]
+    predictor = model_named(model, words or table)
+    if n_best > predictor.recipe.decoding.beam_size and "decoding.beam_size" not in stated:
+        predictor = predictor.answering(beam_size=max(4, n_best))
+    return predictor, predictor.recipe.decoding
 
 
 def _identity(

@@ -1,12 +1,12 @@
 """``clearhead.check``: what is odd about data, before anybody trains on them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clearhead.recipe import Recipe
 from clearhead.verbs.inputs import Data, data_settings, temporary_files
-from clearhead.verbs.naming import override_words, recipe_named
+from clearhead.verbs.naming import Changes, stated_recipe
 
 if TYPE_CHECKING:
     from clearhead.data import Findings
@@ -19,7 +19,7 @@ def check(
     test: Data | None = None,
     columns: Sequence[str] | None = None,
     recipe: str | Path | Recipe | None = None,
-    settings: Mapping[str, Any] | Sequence[str] | None = None,
+    settings: Changes = None,
 ) -> "Findings":
     """Examine data: bad lines, duplicates, leaks between splits, lengths, unknown tokens.
 
@@ -37,7 +37,8 @@ def check(
     from clearhead.data import check_corpus, format_of, read_corpus
 
     with temporary_files({"train": data, "dev": dev, "test": test}) as parts:
-        derived, named_data = data_settings(parts, columns=columns)
-        words = [*(derived if recipe is None else []), *named_data, *override_words(settings), "data.bad_lines=skip"]
-        found = recipe_named(recipe, *words, anew=True)
+        derived, more = data_settings(parts, columns=columns)
+        more["data.bad_lines"] = "skip"
+        derived = derived if recipe is None else []
+        found, _ = stated_recipe(recipe, settings, more=more, derived=derived, anew=True)
         return check_corpus(read_corpus(found.data, format_of(found.model)))

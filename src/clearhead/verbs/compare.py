@@ -1,13 +1,12 @@
 """``clearhead.compare_recipes``: what sets two recipes apart, and what each of them costs. Never imports torch."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from clearhead.costing import Compared, side_by_side
 from clearhead.recipe import Difference, Recipe, differences, notes_of
-from clearhead.verbs.naming import recipe_named
+from clearhead.verbs.naming import Changes, recipe_named
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,10 @@ def compare_recipes(
     first: str | Path | Recipe | None,
     second: str | Path | Recipe | None,
     *,
-    first_settings: Sequence[str] = (),
-    second_settings: Sequence[str] = (),
+    first_settings: Changes = None,
+    second_settings: Changes = None,
 ) -> RecipeComparison:
-    """The differences of two recipes, each with changes of the form ``section.key=value``; None is the default."""
-    left, right = recipe_named(first, *first_settings), recipe_named(second, *second_settings)
+    """The differences of two recipes, each with settings changed; None is the default recipe."""
+    left, right = recipe_named(first, first_settings), recipe_named(second, second_settings)
     length, costs = side_by_side(left, right)
     return RecipeComparison(differences(left, right), length, costs, (notes_of(left), notes_of(right)))

@@ -9,7 +9,7 @@ from clearhead.errors import DataError, Problem, RecipeError
 from clearhead.events import Event, Listener
 from clearhead.recipe import DataSpec, Recipe, read_recipe, require_data, weights_of
 from clearhead.verbs.inputs import Data, Where, temporary_files
-from clearhead.verbs.naming import model_named, override_words
+from clearhead.verbs.naming import Changes, model_named, split
 from clearhead.verbs.reporting import listener_of
 from clearhead.verbs.undisturbed import undisturbed
 
@@ -31,7 +31,7 @@ def evaluate(
     split: Literal["dev", "test"] | None = None,
     columns: Sequence[str] | None = None,
     report: Listener | bool | None = None,
-    settings: Mapping[str, Any] | Sequence[str] | None = None,
+    settings: Changes = None,
 ) -> "Scores":
     """Score a model's answers, with 95 % intervals.
 
@@ -49,12 +49,12 @@ def evaluate(
     listener = listener_of(report)
     if (data is None) == (split is None):
         raise DataError("name what to score on: data, or for a run its split, dev or test")
-    reading, others = _reading(override_words(settings), columns)
+    reading, others = _reading(settings, columns)
     with temporary_files({"data": data}) as files:
         where = files["data"]
         folder = _run_folder(model, split) if split is not None else None
         _require_names(model, where)
-        predictor = model_named(model, *others)
+        predictor = model_named(model, others)
 
         from clearhead.evaluation import evaluate as scores_of
         from clearhead.models import use_cores
@@ -90,20 +90,20 @@ def score(
     *,
     columns: Sequence[str] | None = None,
     report: Listener | bool | None = None,
-    settings: Mapping[str, Any] | Sequence[str] | None = None,
+    settings: Changes = None,
 ) -> Iterator[ScoredExample]:
     """How probable each example is, in order, computed as they are asked for.
 
     Args: as for ``evaluate``.
     """
     listener = listener_of(report)
-    reading, others = _reading(override_words(settings), columns)
+    reading, others = _reading(settings, columns)
     with temporary_files({"data": data}) as files:
         where = files["data"]
         if where is None:
             raise DataError("name what to score: a file, two parallel files, or examples")
         _require_names(model, where)
-        predictor = model_named(model, *others)
+        predictor = model_named(model, others)
 
         from clearhead.data import format_of
         from clearhead.models import use_cores
@@ -121,17 +121,23 @@ def score(
                 yield ScoredExample(found, line.log_probability, line.log_probabilities)
 
 
-def _reading(words: Sequence[str], columns: Sequence[str] | None) -> tuple[DataSpec, list[str]]:
+def _reading(changes: Changes, columns: Sequence[str] | None) -> tuple[DataSpec, Changes]:
     """How data are read, and the other settings, which the model judges; no more of ``[data]`` can be set."""
-    reading = [word for word in words if word.partition("=")[0].strip() in _READING]
-    for word in words:
-        if word.startswith("data.") and word not in reading:
+    table, words = split(changes)
+    names = [*table, *(_name(word) for word in words)]
+    for name in names:
+        if name.startswith("data.") and name not in _READING:
             problem = f"of the data only {' and '.join(_READING)} can be set for a trained model"
-            raise RecipeError([Problem("", word, problem)])
-    if columns is not None:
-        reading += override_words({"data.columns": list(columns)})
-    # two columns are right for one family, and one for another: which, the examples' format says
-    return read_recipe(None, *reading).data, [word for word in words if word not in reading]
+            raise RecipeError([Problem("", name, problem)])
+    reading = {name: value for name, value in table.items() if name in _READING}
+    reading |= {} if columns is None else {"data.columns": list(columns)}
+    spec = read_recipe(None, *(word for word in words if _name(word) in _READING), settings=reading).data
+    others = {name: value for name, value in table.items() if name not in _READING}
+    return spec, others or [word for word in words if _name(word) not in _READING]
+
+
+def _name(word: str) -> str:
+    return word.partition("=")[0].strip()
 
 
 def _require_names(model: "str | Path | Run | Predictor", where: Where | None) -> None:

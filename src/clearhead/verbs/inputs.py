@@ -2,7 +2,6 @@
 memory. Nothing here imports torch.
 """
 
-import json
 import os
 import shutil
 import sys
@@ -50,23 +49,23 @@ def recipe_and_data(words: Sequence[str]) -> tuple[str | None, str | None]:
     return recipes[0] if recipes else None, data[0] if data else None
 
 
-def data_settings(parts: Parts, *, columns: Sequence[str] | None = None) -> tuple[list[str], list[str]]:
-    """Settings that follow from the data unless a recipe is named, and settings that name the data.
+def data_settings(parts: Parts, *, columns: Sequence[str] | None = None) -> tuple[list[str], dict[str, Any]]:
+    """Words that follow from the data unless a recipe is named, and settings that name the data.
 
     A task brings settings of its own. A .txt file whose first line has no tab is for a language model, and so is a file
     with a column called text; one with columns called label and text is for a classifier.
     """
     _require_one_pipe(parts)
-    stated = []
+    stated: dict[str, Any] = {}
     for part, where in parts.items():
         if isinstance(where, tuple):
-            stated.append(f"data.{part}=[{', '.join(_file(name) for name in where)}]")
+            stated[f"data.{part}"] = [_file(name) for name in where]
         elif part == "train" and isinstance(where, str) and where in TASKS:
-            stated.append(f"data.task={where}")
+            stated["data.task"] = where
         elif where is not None:
-            stated.append(f"data.{part}={_file(where)}")
+            stated[f"data.{part}"] = _file(where)
     if columns is not None:
-        stated.append(f"data.columns={json.dumps(list(columns), ensure_ascii=False)}")
+        stated["data.columns"] = list(columns)
     train = parts.get("train")
     if train is None or isinstance(train, tuple):
         return [], stated
@@ -105,7 +104,7 @@ def temporary_files(parts: Mapping[str, Data | None]) -> Iterator[dict[str, Wher
         yield {part: where if is_named(where) else _written(where, Path(folder), part) for part, where in parts.items()}
 
 
-def _written(data: Iterable[Any], folder: Path, part: str) -> Path:
+def _written(data: Any, folder: Path, part: str) -> Path:
     """Examples in memory as a file."""
     from clearhead.data import write_given  # imports torch: not needed for what has a name
 
@@ -179,7 +178,7 @@ def _family(file: str) -> str | None:
 
 
 def _file(name: str | Path) -> str:
-    """The name of a data file as TOML, after a look at whether it is data at all."""
+    """The name of a data file, after a look at whether it is data at all."""
     require_utf8(str(name))
     require_data(name)
-    return json.dumps(str(name), ensure_ascii=False)
+    return str(name)

@@ -3,77 +3,104 @@
 Modules that need torch are imported when a model is loaded, so that a mistake in a name is reported at once.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.recipe import Recipe, named, read_with_origins, recipe_table, table_with_origins, weights_of
-from clearhead.recipe.sources import Settings
+from clearhead.errors import Problem, RecipeError
+from clearhead.recipe import Recipe, Settings, named, read_with_origins, settings_of_overrides, weights_of
 
 if TYPE_CHECKING:
     from clearhead.predictor import Predictor
     from clearhead.verbs.run import Run
 
-Overrides = Sequence[str]
-"""Words of the form ``section.key=value``."""
+Changes = Mapping[str, Any] | Sequence[str] | None
+"""Settings: Python objects by name, ``{"model.width": 64}``, or words, ``["model.width=64"]``."""
 
 
-def stated_recipe(source: "str | Path | Recipe | None", *overrides: str, anew: bool = False) -> tuple[Recipe, Settings]:
-    """The recipe that a name stands for, with changes, and every setting that was given; the rest are defaults.
+def stated_recipe(
+    source: str | Path | Recipe | None,
+    changes: Changes = None,
+    *,
+    more: Mapping[str, Any] | None = None,
+    derived: Sequence[str] = (),
+    anew: bool = False,
+) -> tuple[Recipe, Settings]:
+    """The recipe that a name stands for, with changes, and every setting that somebody stated.
 
-    The name is that of a preset, a TOML file, a model file, a run or a Hugging Face folder. With ``anew`` what training
-    decided from its data is left out, to train on others.
+    Args:
+        source: A preset, a TOML file, a model file, a run, a Hugging Face folder, a ``Recipe``; None for the defaults.
+        changes: Settings that win over those of the source.
+        more: The same, from other arguments of a call.
+        derived: Words that only follow from the data: any other setting wins over them, and nobody stated them.
+        anew: Leave out what training decided from its data, to train on others.
     """
-    if isinstance(source, Recipe):
-        return table_with_origins(recipe_table(source), *overrides, anew=anew)
-    if source is None or named(source) != "huggingface":
-        return read_with_origins(source, *overrides, anew=anew)
-    from clearhead.interop import load_huggingface
+    if isinstance(source, str | Path) and named(source) == "huggingface":
+        from clearhead.interop import load_huggingface
 
-    return table_with_origins(recipe_table(load_huggingface(source).recipe), *overrides, name=str(source), anew=anew)
+        source = load_huggingface(source).recipe
+    table, words = split(changes)
+    followed = {".".join(key): given.value for key, given in settings_of_overrides(derived).items()}
+    given = dict(leaves(more or {})) | table
+    recipe, stated = read_with_origins(source, *words, settings=followed | given, anew=anew)
+    return recipe, {
+        key: value
+        for key, value in stated.items()
+        if value.source != "settings" or value.key in given or value.key not in followed
+    }
 
 
-def recipe_named(source: "str | Path | Recipe | None", *overrides: str, anew: bool = False) -> Recipe:
+def recipe_named(source: str | Path | Recipe | None, changes: Changes = None) -> Recipe:
     """The recipe alone."""
-    return stated_recipe(source, *overrides, anew=anew)[0]
+    return stated_recipe(source, changes)[0]
 
 
-def model_named(model: "str | Path | Run | Predictor", *overrides: str) -> "Predictor":
-    """A model file, the best model of a run, or a Hugging Face folder, ready to answer; a model that is loaded already
-    with other settings of ``[decoding]``."""
+def model_named(model: "str | Path | Run | Predictor", changes: Changes = None) -> "Predictor":
+    """A model file, the best model of a run, or a Hugging Face folder, ready to answer; or one that is loaded already.
+
+    ``changes`` are settings of ``[decoding]``.
+    """
+    loaded = _loaded(model)
+    table, words = split(changes)
+    for name in table:
+        if not name.startswith("decoding."):
+            raise RecipeError([Problem("settings", name, "of a trained model only decoding.key can be set")])
+    settings = {name.removeprefix("decoding."): value for name, value in table.items()}
+    return loaded.answering(*words, **settings) if words or settings else loaded
+
+
+def _loaded(model: "str | Path | Run | Predictor") -> "Predictor":
     if not isinstance(model, str | Path):
         from clearhead.predictor import Predictor
         from clearhead.verbs.run import Run
 
-        loaded = model.model if isinstance(model, Run) else model
-        if not isinstance(loaded, Predictor):
+        found = model.model if isinstance(model, Run) else model
+        if not isinstance(found, Predictor):
             raise TypeError(f"model must be a model, a run or the name of one, not {type(model).__name__}")
-        return loaded.answering(*overrides) if overrides else loaded
+        return found
     path, foreign = weights_of(model)
     from clearhead.predictor import load, ready
 
     if not foreign:
-        return load(path, *overrides)
+        return load(path)
     from clearhead.interop import load_huggingface
 
-    return ready(load_huggingface(path), path, *overrides)
+    return ready(load_huggingface(path), path)
 
 
-def override_words(settings: "Mapping[str, Any] | Overrides | None") -> list[str]:
-    """Settings as words; a mapping may have dotted names, or tables inside."""
-    if settings is None:
-        return []
-    if isinstance(settings, str):
+def split(changes: Changes) -> tuple[dict[str, Any], list[str]]:
+    """Settings by their full names, and settings as words: one of the two is empty."""
+    if isinstance(changes, str):
         raise TypeError('settings is a dict, {"model.width": 64}, or a list of words, ["model.width=64"]')
-    if isinstance(settings, Mapping):
-        return [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in _leaves(settings)]
-    return list(settings)
+    if isinstance(changes, Mapping):
+        return dict(leaves(changes)), []
+    return {}, list(changes or [])
 
 
-def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every setting of a nested table, by its full name."""
     for name, value in table.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{name}.")
+            yield from leaves(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value

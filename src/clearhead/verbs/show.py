@@ -1,12 +1,11 @@
 """``clearhead.show``: the blocks of a model, with their shapes, while a line runs through them."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clearhead.errors import Problem, RecipeError
 from clearhead.recipe import Recipe, named, notes_of
-from clearhead.verbs.naming import override_words, recipe_named
+from clearhead.verbs.naming import Changes, recipe_named, split
 from clearhead.verbs.undisturbed import undisturbed
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ def show(
     source: str | Path | Recipe | None = None,
     *,
     line: str = LINE,
-    settings: Mapping[str, Any] | Sequence[str] | None = None,
+    settings: Changes = None,
 ) -> "BlockTree":
     """Build a model, run a line through it, and tell of every block its settings and the shape that comes out.
 
@@ -28,12 +27,12 @@ def show(
         line: The text to run through the model, byte by byte; for images, pixel by pixel.
         settings: Changes to the recipe. A model file is trained, and takes none.
     """
-    changes = override_words(settings)
+    table, words = split(settings)
     trained = isinstance(source, str | Path) and (Path(source).suffix == ".safetensors" or named(source) == "model")
-    if trained and changes:
-        raise RecipeError([Problem("", changes[0], "a trained model cannot be changed by overrides")])
+    if trained and settings:
+        raise RecipeError([Problem("", [*table, *words][0], "a trained model cannot be changed by overrides")])
     # read before torch is imported, so that a mistake is reported at once
-    recipe = None if trained else recipe_named(source, *changes)
+    recipe = None if trained else recipe_named(source, settings)
 
     from clearhead.models import SavedModel, block_tree, build, load_model, use_cores
 

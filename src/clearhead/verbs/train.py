@@ -1,7 +1,7 @@
 """``clearhead.train``: a model from data, a recipe and a budget."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from clearhead.events import Event, Listener
 from clearhead.locks import held
 from clearhead.recipe import Recipe, named
 from clearhead.verbs.inputs import Data, data_settings, in_files
-from clearhead.verbs.naming import override_words, stated_recipe
+from clearhead.verbs.naming import Changes, stated_recipe
 from clearhead.verbs.reporting import listener_of
 from clearhead.verbs.run import Run
 from clearhead.verbs.undisturbed import undisturbed
@@ -30,7 +30,7 @@ def train(
     epochs: int | None = None,
     resume: bool = False,
     report: Listener | bool | None = None,
-    settings: Mapping[str, Any] | Sequence[str] | None = None,
+    settings: Changes = None,
     **sections: Any,
 ) -> Run:
     """Train a model, and return the finished run.
@@ -63,16 +63,11 @@ def train(
     listener = listener_of(report, folder)
     with held(folder) if _leads() else nullcontext():
         parts = in_files({"train": data, "dev": dev, "test": test}, folder, resume=resume)
-        derived, named_data = data_settings(parts, columns=columns)
-        budgets = {"minutes": minutes, "steps": steps, "epochs": epochs}
-        words = [f"training.{name}={budget}" for name, budget in budgets.items() if budget is not None]
-        words = [*named_data, *override_words(settings), *override_words(sections), *words]
+        derived, more = data_settings(parts, columns=columns)
+        budgets = {"training.minutes": minutes, "training.steps": steps, "training.epochs": epochs}
+        more |= {name: budget for name, budget in budgets.items() if budget is not None}
         derived = derived if recipe is None else []
-        found, given = stated_recipe(recipe, *derived, *words, anew=True)
-        # settings that only follow from the data contradict nothing if the run has others
-        stated = {
-            key: value for key, value in given.items() if value.source != "command line" or value.order >= len(derived)
-        }
+        found, stated = stated_recipe(recipe, settings, more=sections | more, derived=derived, anew=True)
         if isinstance(recipe, str | Path) and named(recipe) in ("model", "run", "huggingface"):
             listener(Event("note", f"{recipe}: its recipe is used, not its weights: training starts from scratch"))
 

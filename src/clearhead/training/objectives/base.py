@@ -2,14 +2,14 @@
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.data import BOS, EOS, PAD, UNK, Codec, Corpus, Encoded
-from clearhead.recipe import Recipe, recipe_from, recipe_table
+from clearhead.recipe import Recipe
 
 SAMPLE = 1_000_000
 """Training examples that tokenizers are learnt from, at most."""
@@ -79,17 +79,24 @@ def sample(corpus: Corpus[Any]) -> list[Any]:
     return [example for index, example in enumerate(corpus.train()) if index % stride == 0]
 
 
-def with_vocabulary(recipe: Recipe, source: int, target: int, **specials: int) -> Recipe:
-    """The recipe with the sizes of its vocabularies and the ids of their specials."""
-    table = recipe_table(recipe)
-    ids = {"pad": PAD, "bos": BOS, "eos": EOS, "unk": UNK} | specials
-    table["model"]["vocabulary"] = {"source": source, "target": target} | ids
-    return recipe_from(table)
+def with_vocabulary(
+    recipe: Recipe, source: int, target: int, *, start: int | None = None, mask: int | None = None
+) -> Recipe:
+    """The recipe with the sizes of its vocabularies and the ids of their specials; None where there is none."""
+    vocabulary = recipe.model.vocabulary.replaced(
+        source=source, target=target, pad=PAD, bos=BOS, eos=EOS, unk=UNK, start=start, mask=mask
+    )
+    return recipe.updated(model=recipe.model.replaced(vocabulary=vocabulary))
 
 
-def with_model(recipe: Recipe, **settings: Any) -> Recipe:
-    """The recipe with these settings of ``[model]``; those of a table are added to it."""
-    table = recipe_table(recipe)
-    for name, value in settings.items():
-        table["model"][name] = table["model"][name] | value if isinstance(value, dict) else value
-    return recipe_from(table)
+def with_tie(recipe: Recipe, tie: Literal["output", "all"]) -> Recipe:
+    """The recipe with these matrices tied, if it leaves that to the data."""
+    embedding = recipe.model.embedding
+    if embedding.tie != "auto":
+        return recipe
+    return recipe.updated(model=recipe.model.replaced(embedding=embedding.replaced(tie=tie)))
+
+
+def with_labels(recipe: Recipe, labels: list[str]) -> Recipe:
+    """The recipe of a classifier with these classes."""
+    return recipe.updated(model=recipe.model.replaced(labels=labels, classes=len(labels)))

@@ -23,7 +23,7 @@ from clearhead.data import (
 from clearhead.models import EncoderModel
 from clearhead.recipe import Recipe
 from clearhead.training.loss import token_loss
-from clearhead.training.objectives.base import Codecs, Objective, sample, with_model, with_vocabulary
+from clearhead.training.objectives.base import Codecs, Objective, sample, with_vocabulary
 
 
 class Gaps(Objective[EncodedTexts, EncoderModel, TextBatch]):
@@ -40,7 +40,7 @@ class Gaps(Objective[EncodedTexts, EncoderModel, TextBatch]):
         )
         assert codec.mask is not None
         recipe = with_vocabulary(self.recipe, len(codec), len(codec), mask=codec.mask)
-        return (codec, codec), with_model(recipe, head="tokens")
+        return (codec, codec), recipe.updated(model=recipe.model.replaced(head="tokens"))
 
     def write(self, corpus: Corpus[Text], codecs: Codecs, folder: Path) -> None:
         """Every line, in pieces if it is too long."""

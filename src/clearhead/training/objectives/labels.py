@@ -24,7 +24,7 @@ from clearhead.data import (
 )
 from clearhead.models import ClassifierModel
 from clearhead.recipe import ClassifierSpec, Recipe
-from clearhead.training.objectives.base import Codecs, Objective, sample, with_model, with_vocabulary
+from clearhead.training.objectives.base import Codecs, Objective, sample, with_labels, with_vocabulary
 
 
 class Labels(Objective[EncodedTexts, ClassifierModel, LabelBatch]):
@@ -41,7 +41,7 @@ class Labels(Objective[EncodedTexts, ClassifierModel, LabelBatch]):
             [example.text for example in sample(corpus)], self.recipe.data.text, case=self.recipe.data.case
         )
         recipe = with_vocabulary(self.recipe, len(codec), len(codec))
-        return (codec, codec), with_model(recipe, labels=labels, classes=len(labels))
+        return (codec, codec), with_labels(recipe, labels)
 
     def admitted(self, corpus: Corpus[Labelled]) -> Corpus[Labelled]:
         """Without labels in dev and test that training does not know."""

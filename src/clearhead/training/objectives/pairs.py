@@ -20,7 +20,7 @@ from clearhead.data import (
 from clearhead.models import Seq2Seq
 from clearhead.recipe import Recipe
 from clearhead.training.loss import token_loss
-from clearhead.training.objectives.base import Codecs, Objective, sample, with_model, with_vocabulary
+from clearhead.training.objectives.base import Codecs, Objective, sample, with_tie, with_vocabulary
 
 
 class Pairs(Objective[EncodedPairs, Seq2Seq, Batch]):
@@ -37,9 +37,7 @@ class Pairs(Objective[EncodedPairs, Seq2Seq, Batch]):
             [pair.source for pair in pairs], [pair.target for pair in pairs], self.recipe.data
         )
         recipe = with_vocabulary(self.recipe, len(source), len(target))
-        if recipe.model.embedding.tie == "auto":
-            recipe = with_model(recipe, embedding={"tie": "all" if source is target else "output"})
-        return (source, target), recipe
+        return (source, target), with_tie(recipe, "all" if source is target else "output")
 
     def write(self, corpus: Corpus[Pair], codecs: Codecs, folder: Path) -> None:
         """Both sides of every pair that is not too long."""

@@ -20,7 +20,7 @@ from clearhead.data import (
 )
 from clearhead.models import ClassifierModel
 from clearhead.recipe import ClassifierSpec, PatchesSpec, Recipe
-from clearhead.training.objectives.base import Codecs, Objective, with_model
+from clearhead.training.objectives.base import Codecs, Objective, with_labels
 
 
 class Pictures(Objective[EncodedPictures, ClassifierModel, PictureBatch]):
@@ -33,7 +33,7 @@ class Pictures(Objective[EncodedPictures, ClassifierModel, PictureBatch]):
     def learn(self, corpus: Corpus[Picture]) -> tuple[Codecs, Recipe]:
         """The labels; there are no tokens."""
         labels = sorted(training_labels(corpus))
-        return (), with_model(self.recipe, labels=labels, classes=len(labels))
+        return (), with_labels(self.recipe, labels)
 
     def admitted(self, corpus: Corpus[Picture]) -> Corpus[Picture]:
         """Without labels in dev and test that training does not know."""

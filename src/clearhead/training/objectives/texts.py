@@ -23,7 +23,7 @@ from clearhead.data import (
 from clearhead.models import LanguageModel
 from clearhead.recipe import Recipe
 from clearhead.training.loss import token_loss
-from clearhead.training.objectives.base import Codecs, Objective, sample, with_model, with_vocabulary
+from clearhead.training.objectives.base import Codecs, Objective, sample, with_tie, with_vocabulary
 
 
 class Texts(Objective[EncodedWindows, LanguageModel, TextBatch]):
@@ -39,9 +39,7 @@ class Texts(Objective[EncodedWindows, LanguageModel, TextBatch]):
             [example.text for example in sample(corpus)], self.recipe.data.text, case=self.recipe.data.case
         )
         recipe = with_vocabulary(self.recipe, len(codec), len(codec), start=BOS)
-        if recipe.model.embedding.tie == "auto":
-            recipe = with_model(recipe, embedding={"tie": "output"})
-        return (codec, codec), recipe
+        return (codec, codec), with_tie(recipe, "output")
 
     def write(self, corpus: Corpus[Text], codecs: Codecs, folder: Path) -> None:
         """Every line, in windows if it is too long."""
