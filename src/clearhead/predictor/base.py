@@ -186,7 +186,7 @@ class Predictor(ABC):
 def _restored(kind: type[Predictor], table: dict[str, Any], tokenizers: list[str], tensors: bytes) -> Predictor:
     """A predictor in another process, from what ``__reduce__`` sent there."""
     recipe = recipe_from(table, name="a pickled predictor")
-    model = build(recipe)
+    model = build(recipe, seed=0)  # its weights are replaced
     names = stored_tensors(model)
     with torch.no_grad():
         for name, tensor in load_tensors(tensors).items():

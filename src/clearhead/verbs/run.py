@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clearhead.predictor import Predictor
 
 
-class Example(NamedTuple):
+class AnsweredQuestion(NamedTuple):
     """A test question with the model's answer."""
 
     question: str
@@ -105,7 +105,7 @@ class Run:
         sign = 1 if self.metric in RISING else -1
         return max(rows, key=lambda row: (sign * row[key], -row.get("dev_loss", 0.0)), default=None)
 
-    def examples(self, count: int = 6) -> list[Example]:
+    def examples(self, count: int = 6) -> list[AnsweredQuestion]:
         """Some test questions, evenly spread, with the best model's answers; none for what has no right answers."""
         from clearhead.data import format_of, read_corpus
         from clearhead.evaluation import judge_of
@@ -116,7 +116,9 @@ class Run:
         questions, right = judge_of(self.model).questions(corpus.test)
         chosen = range(0, len(questions), max(1, len(questions) // count))[:count]
         answers = self.model.generate([questions[index] for index in chosen]) if chosen else []
-        return [Example(questions[index], text, right[index]) for index, text in zip(chosen, answers, strict=True)]
+        return [
+            AnsweredQuestion(questions[index], text, right[index]) for index, text in zip(chosen, answers, strict=True)
+        ]
 
     def curve(self) -> str:
         """The training loss and the dev metric over the steps, as SVG."""
