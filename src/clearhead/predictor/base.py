@@ -46,12 +46,12 @@ class Answer:
 class Predictor(ABC):
     """A model with its tokenizers: the one way in which dev scores, `eval`, `run` and Python get answers from it.
 
-    model = clearhead.load("runs/demo")
-    model("lovely")
-    model.generate(["love", "hate"], beam_size=4)
-    model.answers(["love"], n_best=3)[0][0].log_probability
-    model.score(["love"], ["L AH V"])
-    model.vectors(["love", "hate"])
+        model = clearhead.load("runs/demo")
+        model("lovely")
+        model.generate(["love", "hate"], beam_size=4)
+        model.answers(["love"], n_best=3)[0][0].log_probability
+        model.score(["love"], ["L AH V"])
+        model.vectors(["love", "hate"])
 
     Threads can share one: each call has the model to itself for a batch at a time. It can be pickled, to be sent to
     processes of your own; model files are another thing, and are never unpickled.

@@ -1,0 +1,56 @@
+"""Hooks of mkdocs: pages that stand outside of docs/ join the site, with their links turned to where they stand there.
+
+index.md, changelog.md, contributing.md, security.md   README.md and its like at the top of the repository
+api/…                                                  one page for every group of ``clearhead.__all__``
+notebooks/…                                            the notebooks of docs/notebooks, with their stored outputs
+lectures.html                                          what `clearhead lecture --all --html` wrote, if `make site` ran it
+"""
+
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from tools.site.api import api_pages
+from tools.site.notebooks import notebook_page
+from tools.site.outside import OUTSIDE, outside_page, turned
+
+ROOT = Path(__file__).parent.parent.parent
+LECTURES = ROOT / "build" / "lectures.html"
+LECTURES_LINK = "[**Open the page**: every claim with its formula, its evidence and its figures](../lectures.html)"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Add the generated pages to the navigation, which mkdocs.yml gives for all others."""
+    nav = config.nav
+    assert isinstance(nav, list)
+    tabs = {title: pages for tab in nav for title, pages in tab.items()}
+    tabs["Reference"].append({"API": [{page.title: page.path} for page in api_pages()]})
+    notebooks = [{page.title: page.path} for page in map(notebook_page, _notebooks())]
+    if notebooks:
+        tabs["Tutorials"].append({"Notebooks": notebooks})
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages; a notebook stands beside its page, to be downloaded."""
+    pages = [*map(outside_page, OUTSIDE), *api_pages(), *map(notebook_page, _notebooks())]
+    for page in pages:
+        files.append(File.generated(config, page.path, content=page.text))
+    if LECTURES.is_file():
+        files.append(File.generated(config, LECTURES.name, abs_src_path=str(LECTURES)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Turn the links of pages in docs/ that leave it; name the page of the lectures only where it was made."""
+    del config
+    if page.file.generated_by is None:
+        markdown = turned(markdown, f"docs/{page.file.src_uri}", page.file.src_uri)
+    made = files.get_file_from_path(LECTURES.name) is not None
+    return markdown.replace("<!-- lectures.html -->", LECTURES_LINK if made else "")
+
+
+def _notebooks() -> list[Path]:
+    return sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
