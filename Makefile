@@ -8,7 +8,7 @@ TORCH = $(shell grep -o '^torch==[^ ]*' requirements.lock)
 # three minutes are for training: dev is looked at by greedy search
 DEMO := decoding.beam_size=1
 
-.PHONY: help setup demo test lint types layers pytest prove bench docs format lock audit clean
+.PHONY: help setup demo test lint types layers pytest prove bench docs site format lock audit clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -59,6 +59,14 @@ bench: setup  ## speed of training and decoding beside other libraries; their do
 
 docs: setup  ## write the pages of docs/ that are made from the code
 	$(BIN)/python -m tools.make_docs
+
+site: setup build/lectures.html  ## build the documentation site, to be opened at build/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo build/site/index.html
+
+build/lectures.html: $(shell find src/clearhead/lectures -name '*.py')
+	@mkdir -p build
+	$(BIN)/clearhead lecture --all --html $@ > /dev/null
 
 format: setup  ## let ruff put the code into shape
 	$(BIN)/ruff check --fix .

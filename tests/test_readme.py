@@ -1,38 +1,72 @@
-"""What README shows is what happens: its Python runs, its commands exist, its error messages are the real ones."""
+"""What README and the guides show is what happens: Python runs, commands exist, messages and figures are real."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+import pytest
+
+import clearhead
+from clearhead.lectures import claims
+from tests.cli.typed import typed
+from tools import picture
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "guides").glob("*.md"))}
+PAGES = {"README.md": README} | GUIDES
 
 
-def test_the_python_runs_and_has_the_shapes_it_says() -> None:
-    # the first one needs a trained model: tests/predictor runs it
-    _, code = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def python_of(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", PAGES[page], re.DOTALL)
+
+
+def shell_of(page: str) -> str:
+    """What stands in blocks without a language: commands, and what they print."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", PAGES[page], re.DOTALL | re.MULTILINE)
+    return "".join(block for language, block in blocks if not language)
+
+
+def test_the_blocks_have_the_shapes_that_the_guide_says() -> None:
+    (code,) = python_of("blocks.md")
     names: dict[str, Any] = {}
-    exec(compile(code, "README.md", "exec"), names)
+    exec(compile(code, "blocks.md", "exec"), names)
     assert names["heads"](names["torch"].randn(2, 6, 48)).shape == (2, 6, 7)
     assert names["logits"].shape == (2, 7, 10_000)
     assert names["first"].shape == (2, 10_000)
     assert names["watched"][0].shape == (2, 4, 7, 7)
+    _, code = python_of("README.md")
+    exec(compile(code, "README.md", "exec"), names)
+    assert names["heads"](names["torch"].randn(2, 6, 48)).shape == (2, 6, 7)
+
+
+@pytest.mark.parametrize("page", ["README.md", "train.md"])
+def test_the_front_door_opens(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first piece of Python, line by line, with a few steps in place of minutes."""
+    code = python_of(page)[0]
+    assert code.count("minutes=2") == 1
+    small = {"model.layers": 1, "model.width": 32, "model.feedforward.width": 32, "decoding.beam_size": 1}
+    code = code.replace("minutes=2", "steps=3").replace(', settings={"model.width": 64}', "")
+    code = code.replace("steps=3", f"steps=3, settings={small}").replace("range(8000)", "range(300)")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(compile(code, page, "exec"), names)
+    assert isinstance(names["run"], clearhead.Run)
+    assert (tmp_path / "runs" / "dates" / "best.safetensors").is_file()
+    assert isinstance(names["run"].model("5 March 1984"), str)
 
 
 def test_the_error_messages_are_the_real_ones() -> None:
-    shown = re.findall(r"^\$ clearhead (.*)\n((?:command line: .*\n)+)", README, re.MULTILINE)
+    shown = re.findall(r"^\$ clearhead (.*)\n((?:command line: .*\n)+)", GUIDES["recipes.md"], re.MULTILINE)
     assert len(shown) == 2
     for arguments, message in shown:
-        command = [sys.executable, "-m", "clearhead", *arguments.split()]
-        assert subprocess.run(command, capture_output=True, text=True, check=False).stderr == message
+        assert typed(*arguments.split()).stderr == message
 
 
 def test_the_recipe_reads(tmp_path: Path) -> None:
     from clearhead.recipe import Seq2SeqSpec, TransformerSpec, read_recipe
 
-    (text,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    (text,) = re.findall(r"```toml\n(.*?)```", GUIDES["recipes.md"], re.DOTALL)
     (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
     model = read_recipe(tmp_path / "mine.toml", "model.width=256").model
     assert isinstance(model, Seq2SeqSpec)
@@ -41,35 +75,92 @@ def test_the_recipe_reads(tmp_path: Path) -> None:
     assert (model.decoder.layers, model.decoder.position.kind, model.encoder.position.kind) == (6, "rope", "sinusoidal")
 
 
-def test_the_lecture_commands_run(tmp_path: Path) -> None:
+def test_the_lecture_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As they stand, but for --all: one claim stands for all, which tests/lectures runs."""
     lines = re.findall(r"^clearhead (lecture.*?)\s*#", README, re.MULTILINE)
     assert len(lines) == 3
+    assert lines == re.findall(r"^clearhead (lecture.*?)\s*#", GUIDES["lectures.md"], re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
     for line in lines:
-        words = line.replace("--all", "L2.9").split()
-        command = [sys.executable, "-m", "clearhead", *words]
-        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        result = typed(*line.replace("--all", "L2.9").split())
         assert result.returncode == 0, result.stderr
     assert (tmp_path / "lectures.html").is_file()
 
 
-def test_the_costs_are_what_the_command_prints(tmp_path: Path) -> None:
+def test_the_lectures_are_counted_right() -> None:
+    slips = [claim for claim in claims() if claim.verdict == "slip in the notes"]
+    assert f"Their {len(claims())} definitions" in README
+    assert f"{len(slips)} turned out to be slips" in README
+
+
+def test_the_costs_are_what_the_command_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands with their answers, letter by letter, and commands without, which run."""
-    shown = re.findall(r"^\$ clearhead (cost .*)\n((?:.+\n)+?)```", README, re.MULTILINE)
+    shown = re.findall(r"^\$ clearhead (cost .*)\n((?:.+\n)+?)```", GUIDES["cost.md"], re.MULTILINE)
     assert len(shown) == 2
-    environment = os.environ | {"NO_COLOR": "1", "COLUMNS": "100"}
+    monkeypatch.chdir(tmp_path)
     for arguments, answer in shown:
-        command = [sys.executable, "-m", "clearhead", *arguments.split()]
-        said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+        said = typed(*arguments.split()).stdout
         assert [line.rstrip() for line in said.splitlines()] == answer.splitlines()
-    for line in re.findall(r"^clearhead (cost .*?)(?:\s+#.*)?$", README, re.MULTILINE):
-        command = [sys.executable, "-m", "clearhead", *line.split()]
-        assert subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode == 0, line
+    lines = re.findall(r"^clearhead ((?:cost|show|presets) .*?)(?:\s+#.*)?$", README + GUIDES["cost.md"], re.MULTILINE)
+    assert len(lines) >= 8
+    for line in dict.fromkeys(lines):
+        assert typed(*line.split()).returncode == 0, line
     assert (tmp_path / "crossover.svg").is_file()
 
 
-def test_every_command_exists() -> None:
-    commands = set(re.findall(r"^(?:\$ )?clearhead (\w+)", README, re.MULTILINE))
-    helped = subprocess.run([sys.executable, "-m", "clearhead", "--help"], capture_output=True, text=True, check=True)
-    assert commands
-    assert all(re.search(rf"\b{command}\b", helped.stdout) for command in commands)
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_exists(page: str) -> None:
+    from typer.main import get_command
+
+    from clearhead.cli.app import app
+
+    commands = set(re.findall(r"^(?:\$ )?clearhead ([a-z]+)", shell_of(page), re.MULTILINE))
+    assert commands <= get_command(app).commands.keys()  # type: ignore[attr-defined]
+
+
+def test_every_row_of_the_comparison_is_measured() -> None:
+    """Each ratio in README's table of speeds stands in the row of docs/evidence/speed.md that it comes from."""
+    speed = (ROOT / "docs" / "evidence" / "speed.md").read_text(encoding="utf-8")
+    origin = {
+        "a training step, tiny model": "tiny: 4+4",
+        "a training step, Transformer base": "base: 6+6",
+        "greedy decoding, tiny, batch of 32": "tiny, batch 32, greedy",
+        "greedy decoding, base, batch of 32": "base, batch 32, greedy",
+        "one line at a time, tiny": "tiny, batch 1, greedy",
+    }
+    rows = dict(re.findall(r"^\| ([a-zA-Z][^|]*?)[¹²] \|(.*)\|$", README, re.MULTILINE))
+    assert rows.keys() == origin.keys()
+    for name, cells in rows.items():
+        (measured,) = re.findall(rf"^\| {re.escape(origin[name])}.*$", speed, re.MULTILINE)
+        ratios = [float(ratio) for ratio in re.findall(r"([\d.]+)×", cells)]
+        assert ratios
+        found = [float(number) for number in re.findall(r"\b(\d+\.\d+)(?=×| \|)", measured)]
+        # in evidence the decoders stand the other way round: CTranslate2 before transformers
+        assert sorted(ratios) == sorted(found), name
+
+
+def test_quality_is_what_was_measured() -> None:
+    quality = (ROOT / "docs" / "evidence" / "quality.md").read_text(encoding="utf-8")
+    for said, measured in {"29.6 %": "**29.62**", "25.4 %": "25.41", "38.1 BLEU": "**38.08**"}.items():
+        assert said in README
+        assert measured in quality
+
+
+def test_every_link_of_the_readme_leads_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_picture_shows_recorded_weights() -> None:
+    """Weights are those of the heads that are named: each row sums to 1 with what the end of the source has."""
+    weights = picture.torch.tensor([[[[0.1, 0.9], [0.2, 0.7]], [[1.0, 0.0], [0.0, 1.0]]]])  # (1 layer, 2 heads, 2, 2)
+    recorded = picture.Recorded(["a", "b"], ["A", "B"], weights)
+    assert picture.sharpest(recorded, 1) == [(0, 1)]
+    drawn = picture.draw(recorded, [(0, 0)], "ab → A B")
+    assert "layer 1, head 1" in drawn
+    assert re.findall(r'fill-opacity="([\d.]+)"', drawn) == ["0.111", "1.000", "0.222", "0.778"]  # over the largest
+    shown = (ROOT / "docs" / "pictures" / "attention.svg").read_text(encoding="utf-8")
+    word = re.search(r"<title>(\w+) → ([A-Z ]+)</title>", shown)
+    assert word
+    assert word[1] in README
+    assert word[2] in README

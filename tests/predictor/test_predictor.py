@@ -62,7 +62,7 @@ def test_a_beam_finds_what_is_more_probable(predictor: TextWriter) -> None:
 
 
 def test_the_python_interface(run: Path, predictor: TextWriter) -> None:
-    """What the README shows: load, call, generate, stream."""
+    """What the guide shows: load, call, generate, stream."""
     model = clearhead.load(run)
     assert model("abc") == predictor.generate(["abc"])[0]
     assert model.generate(["abc", "gfe"], beam_size=2) == [model("abc", beam_size=2), model("gfe", beam_size=2)]
@@ -72,16 +72,16 @@ def test_the_python_interface(run: Path, predictor: TextWriter) -> None:
     assert model("") == model.generate([""])[0]
 
 
-def test_what_the_readme_shows_runs(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The README's first piece of Python, on a run that is called as there."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    code = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[0]
+def test_what_the_guide_shows_runs(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python of docs/guides/answers.md, on a run that is called as there."""
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "answers.md").read_text(encoding="utf-8")
+    code = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)[0]
     assert "clearhead.load" in code
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "demo").symlink_to(run)
     monkeypatch.chdir(tmp_path)
     with pytest.warns(UnknownCharacters, match="does not know AE$"):  # a phone, which this model does not write
-        exec(compile(code, "README.md", "exec"), {})
+        exec(compile(code, "answers.md", "exec"), {})
 
 
 def test_prefixes_and_permitted_outputs(predictor: TextWriter) -> None:

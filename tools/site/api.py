@@ -28,4 +28,6 @@ def _block(group: str, name: str) -> str:
     """
     if not (SOURCE / group / f"{name}.py").is_file():
         return f"::: clearhead.{name}"
-    return f"::: clearhead.{group}.{name}.{name}\n    options:\n      heading: clearhead.{name}\n      toc_label: {name}"
+    return (
+        f"::: clearhead.{group}.{name}.{name}\n    options:\n      heading: clearhead.{name}\n      toc_label: {name}"
+    )

@@ -1,9 +1,10 @@
 """Hooks of mkdocs: pages that stand outside of docs/ join the site, with their links turned to where they stand there.
 
 index.md, changelog.md, contributing.md, security.md   README.md and its like at the top of the repository
+commands.md                                            what every command takes
 api/…                                                  one page for every group of ``clearhead.__all__``
 notebooks/…                                            the notebooks of docs/notebooks, with their stored outputs
-lectures.html                                          what `clearhead lecture --all --html` wrote, if `make site` ran it
+lectures.html                                          what `clearhead lecture --all --html` wrote for `make site`
 """
 
 from pathlib import Path
@@ -13,6 +14,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from tools.site.api import api_pages
+from tools.site.commands import commands_page
 from tools.site.notebooks import notebook_page
 from tools.site.outside import OUTSIDE, outside_page, turned
 
@@ -35,7 +37,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages; a notebook stands beside its page, to be downloaded."""
-    pages = [*map(outside_page, OUTSIDE), *api_pages(), *map(notebook_page, _notebooks())]
+    pages = [*map(outside_page, OUTSIDE), commands_page(), *api_pages(), *map(notebook_page, _notebooks())]
     for page in pages:
         files.append(File.generated(config, page.path, content=page.text))
     if LECTURES.is_file():
