@@ -7,6 +7,8 @@ import clearhead
 from tools.site.page import Page
 
 SOURCE = Path(clearhead.__file__).parent
+TITLES = {"verbs": "Train, evaluate, answer", "interop": "Import", "predictor": "Models that answer"}
+"""What a group is called, where its own name says too little."""
 
 
 @cache
@@ -16,8 +18,9 @@ def api_pages() -> tuple[Page, ...]:
 
 
 def _page(group: str, names: list[str]) -> Page:
-    blocks = [f"# clearhead: {group}", *(_block(group, name) for name in names)]
-    return Page(f"api/{group}.md", group.capitalize(), "\n\n".join(blocks) + "\n")
+    title = TITLES.get(group, group.capitalize())
+    blocks = [f"# {title}", *(_block(group, name) for name in names)]
+    return Page(f"api/{group}.md", title, "\n\n".join(blocks) + "\n")
 
 
 def _block(group: str, name: str) -> str:

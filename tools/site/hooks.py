@@ -22,6 +22,9 @@ ROOT = Path(__file__).parent.parent.parent
 LECTURES = ROOT / "build" / "lectures.html"
 LECTURES_LINK = "[**Open the page**: every claim with its formula, its evidence and its figures](../lectures.html)"
 
+WIDE = {"index.md": ["navigation"], "claims.md": ["toc"]}
+"""What pages do without, as they need the room: the first has no neighbours, the claims are a table of five columns."""
+
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Add the generated pages to the navigation, which mkdocs.yml gives for all others."""
@@ -46,8 +49,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turn the links of pages in docs/ that leave it; name the page of the lectures only where it was made."""
+    """Give wide pages their room, turn links that leave docs/, and name the page of the lectures if it was made."""
     del config
+    page.meta["hide"] = WIDE.get(page.file.src_uri, [])
     if page.file.generated_by is None:
         markdown = turned(markdown, f"docs/{page.file.src_uri}", page.file.src_uri)
     made = files.get_file_from_path(LECTURES.name) is not None

@@ -30,9 +30,9 @@ class AnsweredQuestion(NamedTuple):
 class Run:
     """A training run, seen through its folder: recipe, history, best model, scores.
 
-    run = clearhead.Run("runs/demo")
-    run.model("cabbage")
-    run.scores["test"]["line_error"].value
+        run = clearhead.Run("runs/demo")
+        run.model("cabbage")
+        run.scores["test"]["line_error"].value
 
     Args:
         folder: A run folder, as ``clearhead train -o`` or ``clearhead.train(output=…)`` wrote it.
