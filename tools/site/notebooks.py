@@ -16,7 +16,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 def notebook_page(path: Path) -> Page:
     """A notebook as Markdown; its title is its first heading."""
-    notebook = nbformat.read(path, as_version=4)
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     text = "\n\n".join(block for cell in notebook.cells for block in _cell(cell))
     heading = re.search(r"^# (.+)$", text, re.MULTILINE)
     return Page(
