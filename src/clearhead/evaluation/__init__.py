@@ -1,15 +1,26 @@
 """How good a model is: metrics of its answers, with intervals."""
 
+from clearhead.evaluation.comparing import edit_distance, line_errors, symbol_errors
+from clearhead.evaluation.evaluating import dev_scores, evaluate, main_metrics, measure, score
 from clearhead.evaluation.examples import Found, read_examples
-from clearhead.evaluation.judges import dev_scores, evaluate, group, judge_of
+from clearhead.evaluation.judges import group, judge_of
 from clearhead.evaluation.kept import kept_scores, scores_of_run
-from clearhead.evaluation.metrics import Metric, edit_distance, line_errors, macro_f1, score, symbol_errors
+from clearhead.evaluation.lines import ScoredLine
+from clearhead.evaluation.metrics import Metric, Statistic, ratio
+from clearhead.evaluation.results import LabelResults, Likelihood, PairResults, Results, TextResults
 from clearhead.evaluation.scores import Scores
 
 __all__ = [
     "Found",
+    "LabelResults",
+    "Likelihood",
     "Metric",
+    "PairResults",
+    "Results",
+    "ScoredLine",
     "Scores",
+    "Statistic",
+    "TextResults",
     "dev_scores",
     "edit_distance",
     "evaluate",
@@ -17,7 +28,9 @@ __all__ = [
     "judge_of",
     "kept_scores",
     "line_errors",
-    "macro_f1",
+    "main_metrics",
+    "measure",
+    "ratio",
     "read_examples",
     "score",
     "scores_of_run",
