@@ -18,6 +18,7 @@ _STYLE = """
 .clearhead-scores caption { text-align: left; padding: .2em 0; }
 .clearhead-scores th, .clearhead-scores td { padding: .15em .7em; text-align: left; background: none; color: inherit;
   border-bottom: 1px solid rgba(128, 128, 128, .35); white-space: pre-wrap; overflow-wrap: anywhere; }
+.clearhead-scores th { white-space: nowrap; }
 .clearhead-scores .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .clearhead-scores .small { opacity: .75; font-size: 11px; }
 .clearhead-scores summary { cursor: pointer; }
@@ -53,22 +54,22 @@ def _row(name: str, metric: Metric) -> str:
     interval, bar = "", ""
     if metric.low is not None and metric.high is not None:
         interval = f"[{metric.low:.2f}, {metric.high:.2f}]"
-        bar = _bar(metric.value, metric.low, metric.high, most=100.0 if unit else max(1.25 * metric.high, 1e-9))
+        bar = _bar(metric.value, metric.low, metric.high) if unit else ""  # the others have no scale
     return (
         f'<tr><th scope="row" title="{title}">{escape(name)}</th><td class="number">{metric.value:.2f}{unit}</td>'
         f'<td class="number">{interval}</td><td>{bar}</td><td class="small">{escape(metric.signature)}</td></tr>'
     )
 
 
-def _bar(value: float, low: float, high: float, *, most: float) -> str:
-    """The value as a bar from 0 to ``most``, with its interval on top, as SVG."""
+def _bar(value: float, low: float, high: float) -> str:
+    """A percentage as a bar, with its interval on top, as SVG."""
 
     def x(number: float) -> str:
-        return f"{_WIDTH * min(max(number / most, 0.0), 1.0):.1f}"
+        return f"{_WIDTH * min(max(number / 100, 0.0), 1.0):.1f}"
 
     middle = _HEIGHT / 2
     return (
-        f'<svg role="img" aria-label="{value:.2f}, between {low:.2f} and {high:.2f}, of {most:.4g}" '
+        f'<svg role="img" aria-label="{value:.2f}, between {low:.2f} and {high:.2f}" '
         f'width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}">'
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="currentColor" opacity="0.1"/>'
         f'<rect width="{x(value)}" height="{_HEIGHT}" fill="{_ACCENT}" opacity="0.65"/>'
@@ -83,13 +84,13 @@ def _worst(lines: Sequence[ScoredLine], wrong: int) -> Iterator[str]:
     names = ("source", "answer", "references") if answered else ("text",)
     heads = "".join(f"<th>{name}</th>" for name in names)
     yield f"<details><summary>{what}</summary><table><thead><tr>"
-    yield f'<th class="number">line</th>{heads}<th class="number">error</th><th class="number">log p</th></tr></thead>'
-    yield "<tbody>"
+    yield f'<th class="number">number</th>{heads}<th class="number">error</th><th class="number">log p</th></tr>'
+    yield "</thead><tbody>"
     for line in lines:
         texts = [line.source, line.answer or "", " | ".join(line.references)][: len(names)]
         cells = "".join(f"<td>{_text(text)}</td>" for text in texts)
         log_p = "" if line.log_probability is None else f"{line.log_probability:.2f}"
-        yield f'<tr><td class="number">{line.number + 1:,}</td>{cells}<td class="number">{line.error:.2f}</td>'
+        yield f'<tr><td class="number">{line.number:,}</td>{cells}<td class="number">{line.error:.2f}</td>'
         yield f'<td class="number">{log_p}</td></tr>'
     yield "</tbody></table></details>"
 
