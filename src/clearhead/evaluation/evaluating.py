@@ -32,9 +32,10 @@ def evaluate(
     if not examples:
         raise DataError("there are no examples to score the model on")
     judge = judge_of(predictor)
-    material, results = judge.material(predictor), judge.results(predictor, examples)
+    material = judge.material(predictor)
     main = metrics_for(material, "dev", "main") if names is None else _chosen(names, material)
     rest = tuple(name for name in metrics_for(material) if name not in main)
+    results = judge.results(predictor, examples)
     metrics = measure(results, (*main, *rest) if names is None else main, bootstrap)
     return Scores(metrics, results.counts, main, rest, results.lines())
 
