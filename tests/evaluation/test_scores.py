@@ -166,7 +166,7 @@ def test_a_table_for_a_notebook() -> None:
 def test_a_bar_ends_at_its_value() -> None:
     """Percentages go from 0 to 100; what has no scale has no bar."""
     page = Scores({"line_error": Metric(25.0, 20.0, 30.0), "loss": Metric(2.0, 1.0, 4.0)}, {"sources": 9})._repr_html_()
-    bars = [float(width) for width in re.findall(r'<rect width="([\d.]+)" height="14" fill="#', page)]
+    bars = [float(width) for width in re.findall(r'<rect width="([\d.]+)" height="14" fill="var', page)]
     assert bars == [40.0]
     assert "M32.0 7.0H48.0" in page
     assert 'aria-label="25.00, between 20.00 and 30.00"' in page

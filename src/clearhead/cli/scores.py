@@ -1,10 +1,12 @@
 """Printing scores."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-import clearhead
+if TYPE_CHECKING:
+    import clearhead
 
 
 def print_scores(scores: "clearhead.Scores") -> None:

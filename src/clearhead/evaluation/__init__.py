@@ -1,7 +1,7 @@
 """How good a model is: metrics of its answers, with intervals."""
 
 from clearhead.evaluation.comparing import edit_distance, line_errors, symbol_errors
-from clearhead.evaluation.evaluating import dev_scores, evaluate, main_metrics, measure, score
+from clearhead.evaluation.evaluating import Names, dev_scores, evaluate, measure, score
 from clearhead.evaluation.examples import Found, read_examples
 from clearhead.evaluation.judges import group, judge_of
 from clearhead.evaluation.kept import kept_scores, scores_of_run
@@ -15,6 +15,7 @@ __all__ = [
     "LabelResults",
     "Likelihood",
     "Metric",
+    "Names",
     "PairResults",
     "Results",
     "ScoredLine",
@@ -28,7 +29,6 @@ __all__ = [
     "judge_of",
     "kept_scores",
     "line_errors",
-    "main_metrics",
     "measure",
     "ratio",
     "read_examples",

@@ -1,7 +1,7 @@
 """Measuring: the metrics of the table, computed from what a model did with examples."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from clearhead.errors import DataError, Problem, RecipeError, did_you_mean
 from clearhead.evaluation.comparing import References
@@ -12,31 +12,27 @@ from clearhead.evaluation.scores import Scores
 from clearhead.predictor import Predictor
 from clearhead.recipe import Material, metric_kinds, metrics_for
 
-
-def main_metrics(predictor: Predictor) -> tuple[str, ...]:
-    """The metrics that matter most for what this model learns from: those that are shown first."""
-    return metrics_for(judge_of(predictor).material(predictor), "dev", "main")
+Names = Literal["all", "main"] | Collection[str]
+"""Which metrics: all that apply, those that matter most for the data, or these."""
 
 
-def evaluate(
-    predictor: Predictor, examples: Sequence[Any], *, names: Collection[str] | None = None, bootstrap: int = 1000
-) -> Scores:
+def evaluate(predictor: Predictor, examples: Sequence[Any], *, names: Names = "all", bootstrap: int = 1000) -> Scores:
     """Score a model on examples such as it learns from.
 
     Args:
         predictor: The model, as ``clearhead.load`` gives it.
         examples: What ``read_examples`` gives, at least one.
-        names: The metrics to measure; without it all that apply. ``main_metrics(predictor)`` are those to show first.
+        names: The metrics to measure: ``all`` that apply, the ``main`` ones, which matter most for the data, or a list.
         bootstrap: Samples that the 95 % intervals come from; 0 for none.
     """
     if not examples:
         raise DataError("there are no examples to score the model on")
     judge = judge_of(predictor)
     material = judge.material(predictor)
-    main = metrics_for(material, "dev", "main") if names is None else _chosen(names, material)
+    main = metrics_for(material, "dev", "main") if names in ("all", "main") else _chosen(names, material)
     rest = tuple(name for name in metrics_for(material) if name not in main)
     results = judge.results(predictor, examples)
-    metrics = measure(results, (*main, *rest) if names is None else main, bootstrap)
+    metrics = measure(results, (*main, *rest) if names == "all" else main, bootstrap)
     return Scores(metrics, results.counts, main, rest, results.lines())
 
 

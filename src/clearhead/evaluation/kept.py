@@ -11,7 +11,7 @@ from safetensors import safe_open
 
 from clearhead.data import Corpus, Example, Where
 from clearhead.errors import DamagedFile
-from clearhead.evaluation.evaluating import evaluate, main_metrics
+from clearhead.evaluation.evaluating import evaluate
 from clearhead.evaluation.judges import judge_of
 from clearhead.evaluation.scores import Scores
 from clearhead.files import sha256_of, write_whole
@@ -40,14 +40,14 @@ def scores_of_run(folder: Path, corpus: Corpus[Any], *, metric: str, step: int) 
         "decoding": predictor.recipe.decoding.model_dump(mode="json"),
         "data": _data(corpus),
     }
-    known = set(metrics_for(judge_of(predictor).material(predictor)))
+    material = judge_of(predictor).material(predictor)
     kept = _read(folder / NAME)
     if kept is not None and all(kept.get(name) == value for name, value in facts.items()):
         scores = _scores(kept)
-        if all(known <= set(found) for found in scores.values()):  # no metric was added since
+        if all(set(found) >= set(metrics_for(material)) for found in scores.values()):  # no metric was added since
             return scores, False
     scores = {part: evaluate(predictor, examples) for part, examples in parts.items() if examples}
-    content = facts | {"clearhead": version("clearhead"), "main": list(main_metrics(predictor))}
+    content = facts | {"clearhead": version("clearhead"), "main": list(metrics_for(material, "dev", "main"))}
     content |= {part: found.table() for part, found in scores.items()}
     content["checksum"] = _checksum(content)
     with telling(folder / NAME):

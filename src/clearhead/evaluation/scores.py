@@ -28,7 +28,7 @@ class Scores(Mapping[str, Metric]):
         metrics: Each metric by name, the main ones first.
         counts: How much was scored: sources and references, lines and tokens, texts and classes.
         main: The metrics that matter most for these data, which are shown first.
-        rest: The other metrics that could be measured on them; without names given to ``evaluate``, they have been.
+        rest: The other metrics that apply to them, measured or not.
         lines: What the model did with each line, if it is known: a file of scores does not keep it.
     """
 
