@@ -8,7 +8,9 @@ import torch
 
 from clearhead.costing import cost
 from clearhead.costing.tracing import watch
+from clearhead.evaluation import score
 from clearhead.models import build, count_parameters
+from clearhead.recipe import metrics as metrics_module
 from clearhead.recipe import read_recipe
 from clearhead.recipe import registry as registry_module
 
@@ -16,7 +18,8 @@ PAGE = Path(__file__).parent.parent / "CONTRIBUTING.md"
 
 
 def test_the_page_runs_and_its_mechanism_keeps_the_contracts() -> None:
-    """Its attention trains in an encoder and a decoder, with a cache, and hides what is outside its window."""
+    """Its attention trains in an encoder and a decoder, with a cache, and hides what is outside its window; its
+    metric is measured."""
     code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL))
     try:
         exec(compile(code, str(PAGE), "exec"), {"__name__": "page"})
@@ -39,5 +42,9 @@ def test_the_page_runs_and_its_mechanism_keeps_the_contracts() -> None:
         assert formula.span.at(B=2, n=7) == seen.span
         assert formula.parameters.at() == count_parameters(model)
         assert formula.step.cache.at(B=2, t=7) == state.cache.nbytes
+        assert read_recipe(None, "training.metric=length_error").training.metric == "length_error"
+        found = score(["ab", "ab"], [["cd"], ["c", "cde"]], spaced=False, names=["length_error"])["length_error"]
+        assert (found.value, found.low, found.high) == (50.0, 0.0, 100.0)
     finally:
+        metrics_module._metrics.pop("length_error", None)
         registry_module._kinds["attention"].pop("windowed", None)

@@ -11,7 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clearhead.lectures import claims
-from clearhead.recipe import DataSpec, DecodingSpec, Spec, TrainingSpec, kinds, preset_names, preset_text, slots
+from clearhead.recipe import (
+    DataSpec,
+    DecodingSpec,
+    Spec,
+    TrainingSpec,
+    kinds,
+    metric_kinds,
+    preset_names,
+    preset_text,
+    slots,
+)
 from clearhead.recipe.describing import describe_field
 from clearhead.recipe.spec import spec_type
 
@@ -47,6 +57,7 @@ def recipe_page() -> str:
     tables: dict[str, type[Spec]] = {}
     for name, section in (("data", DataSpec), ("training", TrainingSpec), ("decoding", DecodingSpec)):
         lines += [f"## `[{name}]`", "", f"{(section.__doc__ or '').strip()}", "", *_settings(section, tables), ""]
+    lines += [*_metrics(), ""]
     lines += ["## `[model]`", "", "What it takes depends on its family; the tables below say what each kind takes.", ""]
     for slot in ("family", *(slot for slot in slots() if slot != "family")):
         lines += [f"## {slot}", ""]
@@ -67,6 +78,32 @@ def recipe_page() -> str:
         ]
         waiting += [new for new in tables if new not in known]
     return "\n".join(lines).strip() + "\n"
+
+
+_JUDGED = {
+    "symbols": "pairs of symbols or characters",
+    "sentences": "other pairs",
+    "texts": "texts (lm)",
+    "gaps": "hidden tokens (encoder)",
+    "labels": "labels of texts",
+    "pictures": "labels of pictures",
+}
+
+
+def _metrics() -> Iterator[str]:
+    """The table of metrics."""
+    yield "## Metrics"
+    yield ""
+    yield "What `clearhead eval --json` measures, each with a 95 % interval, and what `training.metric` can name. Each"
+    yield "dev evaluation measures the loss, `training.metric` and what is marked *dev*; `eval` prints that and what is"
+    yield "marked *main*. Percentages, but for perplexity and loss. `clearhead.register_metric` adds a metric."
+    yield ""
+    yield f"| metric | what it is | better | {' | '.join(_JUDGED.values())} |"
+    yield f"|---|---|---|{'---|' * len(_JUDGED)}"
+    for name, kind in metric_kinds().items():
+        marks = {"dev": "*dev*", "main": "*main*", "rest": "yes"}
+        ranks = " | ".join(marks.get(kind.judges.get(material, ""), "") for material in _JUDGED)  # type: ignore[call-overload]
+        yield f"| `{name}` | {kind.summary} | {'more' if kind.rising else 'less'} | {ranks} |"
 
 
 def _settings(spec: type[Spec], tables: dict[str, type[Spec]]) -> Iterator[str]:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from clearhead.errors import Interrupted as Interrupted
     from clearhead.errors import Problem as Problem
     from clearhead.errors import RecipeError as RecipeError
+    from clearhead.evaluation import Metric as Metric
     from clearhead.evaluation import Scores as Scores
     from clearhead.events import Event as Event
     from clearhead.interop import load_huggingface as load_huggingface
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from clearhead.recipe import read_recipe as read_recipe
     from clearhead.recipe import recipe_toml as recipe_toml
     from clearhead.recipe import register as register
+    from clearhead.recipe import register_metric as register_metric
     from clearhead.recipe import slots as slots
     from clearhead.verbs import AnswerStream as AnswerStream
     from clearhead.verbs import RecipeComparison as RecipeComparison
@@ -132,7 +134,7 @@ _CONTENTS: dict[str, list[str]] = {
     "events": ["Event"],
     "recipe": [
         *("Recipe", "read_recipe", "recipe_toml", "preset_names", "preset_text", "slots", "kinds", "Difference"),
-        *("named", "register"),
+        *("named", "register", "register_metric"),
     ],
     "attention": [
         *("attend", "weigh", "choose", "causal_mask", "AttentionContext", "Cache", "MultiHeadAttention"),
@@ -163,7 +165,7 @@ _CONTENTS: dict[str, list[str]] = {
         "save_lecture_page",
     ],
     "data": ["Findings"],
-    "evaluation": ["Scores"],
+    "evaluation": ["Scores", "Metric"],
     "errors": ["ClearheadError", "RecipeError", "DataError", "Interrupted", "Problem"],
 }
 _HOME = {name: layer for layer, names in _CONTENTS.items() for name in names}

@@ -11,10 +11,10 @@ import torch
 
 from clearhead.data import PAD
 from clearhead.errors import DataError
-from clearhead.evaluation import evaluate
+from clearhead.evaluation import dev_scores, evaluate
 from clearhead.models import load_model
 from clearhead.predictor import load
-from clearhead.recipe import ClassifierSpec, read_recipe
+from clearhead.recipe import ClassifierSpec, metrics_of, read_recipe
 from clearhead.training import Trainer, prepare, reopen
 from clearhead.verbs.session import make_trainer
 from tests.training.test_trainer import HARD, assert_same_run, continued, state_of
@@ -86,6 +86,10 @@ def test_the_dev_score_is_what_eval_says_of_the_saved_model(family: str, tmp_pat
     progress = trainer.run()
     scores = evaluate(load(tmp_path / "run"), reopen(tmp_path / "run").corpus.dev, bootstrap=0)
     assert scores.metrics[trainer.metric].value == pytest.approx(progress.best, abs=1e-6)
+    assert set(scores) == set(metrics_of(trainer.model.spec.learns))
+    for name, found in scores.items():  # any of them can be what the best model is chosen by
+        measured = dev_scores(load(tmp_path / "run"), reopen(tmp_path / "run").corpus.dev, metric=name)
+        assert measured[name] == found.value
     other = new_run(family, tmp_path / "untrained")
     other.save_best(other.average)
     untrained = evaluate(load(tmp_path / "untrained"), reopen(tmp_path / "run").corpus.dev, bootstrap=0)

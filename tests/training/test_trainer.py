@@ -249,7 +249,7 @@ def test_budgets_become_steps_before_training_starts(
     assert run.recipe.training.steps == 3 * len(trainer._epoch_plan())
 
 
-@pytest.mark.parametrize("metric", ["symbol_error", "bleu", "chrf", "loss"])
+@pytest.mark.parametrize("metric", ["ter", "chrf", "token_accuracy", "loss"])
 def test_the_best_model_is_chosen_by_any_metric(data: Path, tmp_path: Path, metric: str) -> None:
     progress = new_run(data, tmp_path / "run", f"training.metric={metric}", "training.steps=2").run()
     assert progress.best == progress.history[-1][f"dev_{metric}"]

@@ -4,6 +4,7 @@ import random
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,10 @@ def test_ten_lines_train_evaluate_and_answer(tmp_path: Path, capfd: pytest.Captu
     answer = run.model(pairs[0][0])
     assert capfd.readouterr() == ("", "")
     assert isinstance(answer, str)
-    assert 0 <= scores["line_error"].low <= scores["line_error"].value <= scores["line_error"].high <= 100
+    error = scores["line_error"]
+    assert error.low is not None
+    assert error.high is not None
+    assert 0 <= error.low <= error.value <= error.high <= 100
     assert {row["kind"] for row in run.history} == {"train", "dev"}
     assert run.steps == run.recipe.training.steps == 60
     assert run.scores["test"]["line_error"].value == clearhead.evaluate(run, split="test")["line_error"].value
@@ -55,7 +59,7 @@ def test_the_process_is_left_as_it_was(tmp_path: Path) -> None:
     file = write_pairs(tmp_path / "pairs.tsv")
 
     def state() -> tuple[object, ...]:
-        numbers = np.random.get_state()[1]
+        numbers: Any = np.random.get_state()[1]  # type: ignore[index]
         handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
         return (
             torch.random.get_rng_state().tolist(),

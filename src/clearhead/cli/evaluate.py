@@ -31,8 +31,9 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
-    """Score a model's answers: line_error, symbol_error, BLEU, chrF, TER, with 95 % intervals; percentages.
+    """Score a model's answers, with 95 % intervals; percentages. The screen shows what matters for the data.
 
+    Answers of symbols or characters: line_error and symbol_error; of sentences: BLEU and chrF; --json has all, and TER.
     line_error is the share of sources whose answer equals none of their references; symbol_error is the edit distance
     to the closest reference over its length. Several pairs with one source are several references.
 
@@ -56,6 +57,7 @@ def evaluate(
             files[0] if files else both,
             split=split,
             columns=columns_of(columns),
+            metrics="all" if as_json else "main",
             report=report,
             settings=settings,
         )

@@ -1,15 +1,27 @@
 """How good a model is: metrics of its answers, with intervals."""
 
+from clearhead.evaluation.comparing import edit_distance, line_errors, symbol_errors
+from clearhead.evaluation.evaluating import Names, dev_scores, evaluate, measure, score
 from clearhead.evaluation.examples import Found, read_examples
-from clearhead.evaluation.judges import dev_scores, evaluate, group, judge_of
+from clearhead.evaluation.judges import group, judge_of
 from clearhead.evaluation.kept import kept_scores, scores_of_run
-from clearhead.evaluation.metrics import Metric, edit_distance, line_errors, macro_f1, score, symbol_errors
+from clearhead.evaluation.lines import ScoredLine
+from clearhead.evaluation.metrics import Metric, Statistic, ratio
+from clearhead.evaluation.results import LabelResults, Likelihood, PairResults, Results, TextResults
 from clearhead.evaluation.scores import Scores
 
 __all__ = [
     "Found",
+    "LabelResults",
+    "Likelihood",
     "Metric",
+    "Names",
+    "PairResults",
+    "Results",
+    "ScoredLine",
     "Scores",
+    "Statistic",
+    "TextResults",
     "dev_scores",
     "edit_distance",
     "evaluate",
@@ -17,7 +29,8 @@ __all__ = [
     "judge_of",
     "kept_scores",
     "line_errors",
-    "macro_f1",
+    "measure",
+    "ratio",
     "read_examples",
     "score",
     "scores_of_run",

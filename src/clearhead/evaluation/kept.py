@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,17 @@ from safetensors import safe_open
 
 from clearhead.data import Corpus, Example, Where
 from clearhead.errors import DamagedFile
-from clearhead.evaluation.judges import evaluate
-from clearhead.evaluation.metrics import Metric
+from clearhead.evaluation.evaluating import evaluate
+from clearhead.evaluation.judges import judge_of
 from clearhead.evaluation.scores import Scores
 from clearhead.files import sha256_of, write_whole
 from clearhead.predictor import load
+from clearhead.recipe import metrics_for
 from clearhead.training import telling
 
 NAME = "scores.json"
+FORMAT = 2
+"""Changes with the shape of the file; one of another shape is not read, but computed anew."""
 
 
 def scores_of_run(folder: Path, corpus: Corpus[Any], *, metric: str, step: int) -> tuple[dict[str, Scores], bool]:
@@ -32,16 +34,21 @@ def scores_of_run(folder: Path, corpus: Corpus[Any], *, metric: str, step: int) 
     best = folder / "best.safetensors"
     predictor = load(best)
     facts: dict[str, Any] = {
+        "format": FORMAT,
         "model": {"file": best.name, "fingerprint": _model_fingerprint(best), "step": step},
         "metric": metric,
         "decoding": predictor.recipe.decoding.model_dump(mode="json"),
         "data": _data(corpus),
     }
+    material = judge_of(predictor).material(predictor)
     kept = _read(folder / NAME)
     if kept is not None and all(kept.get(name) == value for name, value in facts.items()):
-        return {part: _scores(kept[part]) for part in parts if part in kept}, False
+        scores = _scores(kept)
+        if all(set(found) >= set(metrics_for(material)) for found in scores.values()):  # no metric was added since
+            return scores, False
     scores = {part: evaluate(predictor, examples) for part, examples in parts.items() if examples}
-    content = facts | {"clearhead": version("clearhead")} | {part: asdict(found) for part, found in scores.items()}
+    content = facts | {"clearhead": version("clearhead"), "main": list(metrics_for(material, "dev", "main"))}
+    content |= {part: found.table() for part, found in scores.items()}
     content["checksum"] = _checksum(content)
     with telling(folder / NAME):
         write_whole(folder / NAME, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
@@ -49,9 +56,9 @@ def scores_of_run(folder: Path, corpus: Corpus[Any], *, metric: str, step: int) 
 
 
 def kept_scores(folder: Path) -> dict[str, Scores]:
-    """What ``scores.json`` of a run holds; nothing if it is not there, or cannot be believed."""
-    kept = _read(folder / NAME) or {}
-    return {part: _scores(kept[part]) for part in ("dev", "test") if part in kept}
+    """Scores of the best model on dev and test that a run has kept; none before its end, or if they are damaged."""
+    kept = _read(folder / NAME)
+    return _scores(kept) if kept is not None and kept.get("format") == FORMAT else {}
 
 
 def _data(corpus: Corpus[Any]) -> dict[str, Any]:
@@ -95,9 +102,8 @@ def _read(path: Path) -> dict[str, Any] | None:
     return content if good else None
 
 
-def _scores(table: Mapping[str, Any]) -> Scores:
-    metrics = {name: Metric(**metric) for name, metric in table["metrics"].items()}
-    return Scores(table["counts"], metrics, table["values"])
+def _scores(kept: Mapping[str, Any]) -> dict[str, Scores]:
+    return {part: Scores.from_table(kept[part], kept["main"]) for part in ("dev", "test") if part in kept}
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

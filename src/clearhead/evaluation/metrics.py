@@ -1,134 +1,74 @@
-"""How good answers are: share of wrong lines, edit distance, BLEU, chrF, TER, F1; with confidence intervals.
+"""From statistics of lines to metrics with confidence intervals.
 
-A source may have several references; an answer is compared with the one that suits it best.
+Shapes: n lines.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-References = Sequence[Sequence[str]]
-"""For each source, all its references."""
+Weights = NDArray[np.float64]
+"""How often each line counts, (n,): once, or as often as a bootstrap sample holds it."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A value and the interval that holds it in 95 % of bootstrap samples."""
+    """A measured value and its 95 % interval.
+
+    Args:
+        value: Over all lines; percentages are between 0 and 100.
+        low: Where the middle 95 % of the values of bootstrap samples begin; None if no interval was computed.
+        high: Where they end.
+        signature: What exactly was computed, for metrics that have conventions: sacrebleu's.
+    """
 
     value: float
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
     signature: str = ""
-    """What exactly was computed, for metrics that have conventions."""
+
+    def __str__(self) -> str:
+        interval = "" if self.low is None or self.high is None else f" [{self.low:.2f}, {self.high:.2f}]"
+        return f"{self.value:.2f}{interval}"
 
 
-def edit_distance(left: Sequence[str], right: Sequence[str]) -> int:
-    """Insertions, deletions and substitutions that turn one sequence into the other.
+@dataclass(frozen=True)
+class Statistic:
+    """What a metric's function returns: the metric of any sample of the lines.
 
-    >>> edit_distance("kitten", "sitting")
-    3
+    Args:
+        value: From the weights of the lines, (n,), to the metric.
+        signature: What exactly is computed, for metrics that have conventions.
     """
-    row = list(range(len(right) + 1))
-    for i, a in enumerate(left, start=1):
-        diagonal, row[0] = row[0], i
-        for j, b in enumerate(right, start=1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (a != b))
-    return row[-1]
+
+    value: Callable[[Weights], float]
+    signature: str = ""
 
 
-def line_errors(answers: Sequence[str], references: References) -> NDArray[np.float64]:
-    """1 for each answer that equals none of its references."""
-    pairs = zip(answers, references, strict=True)
-    return np.array([float(answer not in known) for answer, known in pairs])
+def ratio(part: ArrayLike, whole: ArrayLike, *, times: float = 100.0) -> Statistic:
+    """The statistic ``times`` · Σ part / Σ whole of numbers given for each line, (n,); an empty whole counts as 1."""
+    parts, wholes = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
+
+    def value(weights: Weights) -> float:
+        return times * float(weights @ parts) / (float(weights @ wholes) or 1.0)
+
+    return Statistic(value)
 
 
-def symbol_errors(answers: Sequence[str], references: References, *, spaced: bool) -> NDArray[np.float64]:
-    """(edit distance to the closest reference, its length) for each answer; symbols stand between spaces, or are
-    characters."""
+def with_intervals(statistics: Mapping[str, Statistic], size: int, samples: int) -> dict[str, Metric]:
+    """The value of each statistic over all lines, and the middle 95 % of its values over bootstrap samples.
 
-    def symbols(text: str) -> Sequence[str]:
-        return text.split() if spaced else text
-
-    rows = []
-    for answer, known in zip(answers, references, strict=True):
-        distances = [(edit_distance(symbols(answer), symbols(text)), len(symbols(text))) for text in known]
-        rows.append(min(distances, key=lambda pair: (pair[0] / max(1, pair[1]), pair[0])))
-    return np.array(rows, dtype=np.float64)
-
-
-def macro_f1(truth: NDArray[np.int64], guess: NDArray[np.int64]) -> float:
-    """The mean over classes of F1 = 2·right / (true + guessed), in percent; classes that nobody names do not count."""
-    size = int(max(truth.max(), guess.max())) + 1
-    named = np.bincount(truth, minlength=size) + np.bincount(guess, minlength=size)
-    right = np.bincount(truth[truth == guess], minlength=size)
-    return 100 * float((2 * right[named > 0] / named[named > 0]).mean())
-
-
-NAMES = ("line_error", "symbol_error", "bleu", "chrf", "ter")
-
-
-def score(
-    answers: Sequence[str],
-    references: References,
-    *,
-    spaced: bool,
-    bootstrap: int = 1000,
-    names: Collection[str] = NAMES,
-) -> dict[str, Metric]:
-    """The named metrics in percent. ``spaced``: symbols stand between spaces; otherwise they are characters."""
-    metrics: dict[str, Metric] = {}
-    size = len(answers)
-    if "line_error" in names:
-        lines = line_errors(answers, references)
-        metrics["line_error"] = with_interval(lambda rows: 100 * float(lines[rows].mean()), size, bootstrap)
-    if "symbol_error" in names:
-        errors = symbol_errors(answers, references, spaced=spaced)
-
-        def rate(rows: NDArray[np.int64]) -> float:
-            return 100 * float(errors[rows, 0].sum() / max(1.0, errors[rows, 1].sum()))
-
-        metrics["symbol_error"] = with_interval(rate, size, bootstrap)
-    return metrics | _sacrebleu(answers, references, bootstrap, names)
-
-
-def with_interval(value: Callable[[NDArray[np.int64]], float], size: int, samples: int) -> Metric:
-    """The value over all lines, and the middle 95 % of its values over bootstrap samples of the lines."""
-    rng = np.random.default_rng(1)
-    everything = value(np.arange(size))
-    drawn = [value(rng.integers(0, size, size)) for _ in range(samples)]
-    low, high = np.percentile(drawn, [2.5, 97.5]) if drawn else (everything, everything)
-    return Metric(everything, float(low), float(high))
-
-
-def _sacrebleu(
-    answers: Sequence[str], references: References, bootstrap: int, names: Collection[str]
-) -> dict[str, Metric]:
-    """BLEU, chrF and TER by sacrebleu, with its signatures; intervals from its statistics of each line.
-
-    sacrebleu's own bootstrap mixes two kinds of floats and fails on some data, so the samples are drawn here.
+    All statistics see the same samples, and every call draws the same ones.
     """
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.metrics.ter import TER
-
-    most = max(len(known) for known in references)
-    # sacrebleu wants one stream per reference number; None stands for a reference that is not there
-    streams: list[Any] = [
-        [known[index] if index < len(known) else None for known in references] for index in range(most)
-    ]
-    metrics = {}
-    for name, metric in (("bleu", BLEU()), ("chrf", CHRF()), ("ter", TER())):
-        if name not in names:
-            continue
-        whole = metric.corpus_score(list(answers), streams)
-        lines = np.array(metric._extract_corpus_statistics(list(answers), streams), dtype=np.float64)
-
-        def value(rows: NDArray[np.int64], metric: Any = metric, lines: NDArray[np.float64] = lines) -> float:
-            return float(metric._compute_score_from_stats(lines[rows].sum(0).tolist()).score)
-
-        interval = with_interval(value, len(answers), bootstrap)
-        metrics[name] = replace(interval, value=float(whole.score), signature=metric.get_signature().format())
-    return metrics
+    rng, drawn = np.random.default_rng(1), np.empty((samples, len(statistics)))
+    for row in drawn:
+        weights = np.bincount(rng.integers(0, size, size), minlength=size).astype(np.float64)
+        row[:] = [statistic.value(weights) for statistic in statistics.values()]
+    everything = np.ones(size)
+    ends = np.percentile(drawn, [2.5, 97.5], axis=0).T.tolist() if samples else [(None, None)] * len(statistics)
+    return {
+        name: Metric(statistic.value(everything), low, high, statistic.signature)
+        for (name, statistic), (low, high) in zip(statistics.items(), ends, strict=True)
+    }

@@ -8,6 +8,15 @@ from clearhead.recipe.data import TASKS, DataSpec, TokenizerSpec
 from clearhead.recipe.differences import Difference, differences
 from clearhead.recipe.feedforward import FeedForwardSpec, GatedSpec, OuterSpec, SingleSpec, StandardSpec
 from clearhead.recipe.grid import AxialSpec, GridSpec, PatchesSpec, Relative2dSpec, Sinusoidal2dSpec, WindowSpec
+from clearhead.recipe.metrics import (
+    Material,
+    MetricKind,
+    metric_kinds,
+    metric_rises,
+    metrics_for,
+    metrics_of,
+    register_metric,
+)
 from clearhead.recipe.model import (
     ClassifierSpec,
     CrossSpec,
@@ -64,22 +73,12 @@ from clearhead.recipe.stack import (
     dropout_rate,
 )
 from clearhead.recipe.stored import FORMAT, VERSION, Header, read_header
-from clearhead.recipe.training import (
-    METRICS,
-    RISING,
-    DecodingSpec,
-    MaskingSpec,
-    OptimizerSpec,
-    ScheduleSpec,
-    TrainingSpec,
-)
+from clearhead.recipe.training import DecodingSpec, MaskingSpec, OptimizerSpec, ScheduleSpec, TrainingSpec
 from clearhead.recipe.vocabulary import EmbeddingSpec, VocabularySpec
 from clearhead.recipe.writing import recipe_table, recipe_toml
 
 __all__ = [
     "FORMAT",
-    "METRICS",
-    "RISING",
     "TASKS",
     "VERSION",
     "AlibiSpec",
@@ -113,6 +112,8 @@ __all__ = [
     "LinformerSpec",
     "LuongSpec",
     "MaskingSpec",
+    "Material",
+    "MetricKind",
     "ModelSpec",
     "MultiHeadSpec",
     "Named",
@@ -153,6 +154,10 @@ __all__ = [
     "differences",
     "dropout_rate",
     "kinds",
+    "metric_kinds",
+    "metric_rises",
+    "metrics_for",
+    "metrics_of",
     "module_of",
     "named",
     "no_recipe",
@@ -168,6 +173,7 @@ __all__ = [
     "recipe_table",
     "recipe_toml",
     "register",
+    "register_metric",
     "require_data",
     "require_utf8",
     "settings_of_overrides",

@@ -9,12 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, SerializeAsAny, SerializerFunctionWrapHandler, model_serializer
 
-from clearhead.errors import Problem, RecipeError
+from clearhead.errors import Problem, RecipeError, did_you_mean
 from clearhead.recipe.attention import AttentionPlace, AttentionSpec, MultiHeadSpec
 from clearhead.recipe.data import TASKS, DataSpec
 from clearhead.recipe.describing import shown
 from clearhead.recipe.feedforward import Activation
 from clearhead.recipe.grid import PatchesSpec
+from clearhead.recipe.metrics import metrics_of
 from clearhead.recipe.registry import register
 from clearhead.recipe.spec import KindSpec, Spec
 from clearhead.recipe.stack import (
@@ -26,7 +27,7 @@ from clearhead.recipe.stack import (
     TransformerEncoderSpec,
     TransformerSpec,
 )
-from clearhead.recipe.training import METRICS, DecodingSpec, TrainingSpec
+from clearhead.recipe.training import DecodingSpec, TrainingSpec
 from clearhead.recipe.vocabulary import EmbeddingSpec, VocabularySpec
 
 
@@ -326,8 +327,10 @@ class Recipe(Spec):
             for setting, reason in getattr(self, name).refusals():
                 yield f"{name}.{setting}", reason
         learns, family = self.model.learns, self.model.family
-        if self.training.metric not in ("auto", *METRICS.get(learns, ())):
-            yield "training.metric", f"a model of family {family} is judged by {', '.join(METRICS.get(learns, ()))}"
+        metric, judges = self.training.metric, metrics_of(learns)
+        if metric not in ("auto", *judges):
+            near = did_you_mean(metric, judges)
+            yield "training.metric", f"a model of family {family} is judged by {', '.join(judges) or 'nothing'}{near}"
         if self.data.task != "none" and (has := TASKS[self.data.task].learns) != learns:
             yield "data.task", f"has {has}, and this model, of family {family}, learns from {learns}"
         several = 1 if learns in ("texts", "gaps") else 2

@@ -21,7 +21,7 @@ from clearhead.data import Encoded, padding_share, plan_epoch
 from clearhead.errors import ClearheadError, DamagedFile, DataError, Diverged, Interrupted, ModelFileError
 from clearhead.locks import held
 from clearhead.models import Model, load_model, stored_tensors
-from clearhead.recipe import RISING, TrainingSpec
+from clearhead.recipe import TrainingSpec, metric_rises
 from clearhead.training.checkpoint import (
     Checkpoint,
     load_checkpoint,
@@ -256,7 +256,7 @@ class Trainer:
             self.group.from_leader(scores.get(self.metric, 0.0)),
             self.group.from_leader(scores.get("loss", math.inf)),
         )
-        sign = 1 if self.metric in RISING else -1
+        sign = 1 if metric_rises(self.metric) else -1
         higher = progress.best is None or sign * value > sign * progress.best
         tied = value == progress.best and progress.best_loss is not None and loss < progress.best_loss
         better = higher or tied

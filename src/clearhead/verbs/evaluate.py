@@ -14,7 +14,7 @@ from clearhead.verbs.reporting import listener_of
 from clearhead.verbs.undisturbed import undisturbed
 
 if TYPE_CHECKING:
-    from clearhead.evaluation import Found, Scores
+    from clearhead.evaluation import Found, Names, Scores
     from clearhead.predictor import ForcedLine, Predictor
     from clearhead.verbs.run import Run
 
@@ -30,6 +30,7 @@ def evaluate(
     *,
     split: Literal["dev", "test"] | None = None,
     columns: Sequence[str] | None = None,
+    metrics: "Names" = "all",
     report: Listener | bool | None = None,
     settings: Changes = None,
 ) -> "Scores":
@@ -43,6 +44,8 @@ def evaluate(
         data: Examples such as the model was trained on: a file, two parallel files as a tuple, or examples in memory.
         split: Instead of ``data``: the ``dev`` or ``test`` data of a run.
         columns: Which columns are meant, for tables, dicts and files that have several.
+        metrics: The metrics to measure: ``all`` that apply, the ``main`` ones, which matter most for the data, or a
+            list of names.
         report: Called with an ``Event`` for each warning; True prints them to standard error.
         settings: Settings of ``[decoding]``, and ``data.bad_lines``.
     """
@@ -68,7 +71,7 @@ def evaluate(
             else:
                 found = _examples(predictor, where, reading, listener)
                 examples, left_out = found.examples, len(found.skipped)
-            scores = scores_of(predictor, examples)
+            scores = scores_of(predictor, examples, names=metrics)
             return replace(scores, counts=scores.counts | {"left_out": left_out}) if left_out else scores
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from clearhead.drawing import curve, curve_svg
 from clearhead.drawing.html import fragment
 from clearhead.errors import DataError, ModelFileError
-from clearhead.recipe import RISING, Recipe, named, read_recipe
+from clearhead.recipe import Recipe, metric_rises, named, read_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +102,7 @@ class Run:
         """The evaluation on dev with the best score, None before the first one."""
         key = f"dev_{self.metric}"
         rows = [row for row in self.history if row.get("kind") == "dev" and key in row]
-        sign = 1 if self.metric in RISING else -1
+        sign = 1 if metric_rises(self.metric) else -1
         return max(rows, key=lambda row: (sign * row[key], -row.get("dev_loss", 0.0)), default=None)
 
     def examples(self, count: int = 6) -> list[AnsweredQuestion]:
@@ -122,7 +122,7 @@ class Run:
 
     def curve(self) -> str:
         """The training loss and the dev metric over the steps, as SVG."""
-        rising, steps = self.metric in RISING, self.recipe.training.steps
+        rising, steps = metric_rises(self.metric), self.recipe.training.steps
         return curve_svg(self.history, metric=self.metric, rising=rising, steps=steps)
 
     def __repr__(self) -> str:
@@ -132,6 +132,6 @@ class Run:
 
     def _repr_html_(self) -> str:
         metric = self.metric
-        drawn = curve(self.history, metric=metric, rising=metric in RISING, steps=self.recipe.training.steps)
+        drawn = curve(self.history, metric=metric, rising=metric_rises(metric), steps=self.recipe.training.steps)
         scored = (f"<h4>{part}</h4>{scores._repr_html_()}" for part, scores in self.scores.items())
         return "".join([fragment(f"<p>{escape(repr(self))}</p>"), drawn, *scored])
