@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
-from clearhead.drawing.svg import STYLE
+from clearhead.drawing.figure import Figure
+from clearhead.drawing.svg import STYLE, svg
 
 NOTEBOOK_STYLE = STYLE + (files("clearhead.drawing") / "notebook.css").read_text(encoding="utf-8")
 
@@ -17,6 +18,12 @@ NOTEBOOK_STYLE = STYLE + (files("clearhead.drawing") / "notebook.css").read_text
 def fragment(body: str, *, style: str = "") -> str:
     """A part of a page, as ``_repr_html_`` returns it: ``body`` (escaped already) with the style that it needs."""
     return f'<div class="clearhead"><style>{NOTEBOOK_STYLE}{style}</style>{body}</div>'
+
+
+def figures_html(figures: Iterable[Figure]) -> str:
+    """Figures with their titles, side by side or one below the other, as there is room."""
+    drawn = (f"<figure><figcaption>{escape(one.title)}</figcaption>{svg(one)}</figure>" for one in figures)
+    return f'<div class="beside">{"".join(drawn)}</div>'
 
 
 def facts(pairs: Mapping[str, object]) -> str:
