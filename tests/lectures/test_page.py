@@ -1,10 +1,13 @@
 """The page stands alone: no script, no outside reference, every claim, readable without seeing."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 from clearhead.lectures import Outcome, claims
+from clearhead.lectures.article import article
 from clearhead.lectures.page import page
+from tests.drawing.test_html import check
 from tests.lectures.outcomes import outcome
 
 VOID = {"meta", "link", "mspace", "br"}
@@ -64,3 +67,32 @@ def test_a_failure_is_shown() -> None:
     text = page([Outcome(claim, None, 0.1, "RuntimeError: 2 < 3")])
     assert "The demonstration failed: RuntimeError: 2 &lt; 3" in text
     assert "0 of 1 claims reproduced" in text
+
+
+def test_a_notebook_shows_what_the_page_shows() -> None:
+    one = outcome("L4.8")
+    html = one._repr_html_()
+    root = check(html)
+    assert one.evidence is not None
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}svg"))) == len(one.evidence.figures) > 0
+    assert article(one.claim, one.evidence) in html
+    assert article(one.claim, one.evidence) in page([one])
+    assert html.count("✓") == len(one.evidence.measures) + len(one.evidence.wrong) + 1
+    assert '✓<span class="word"> reproduced' in html
+    assert f"{one.seconds:.1f} s" not in html  # the same outcome looks the same every time
+
+
+def test_one_honest_line() -> None:
+    one = outcome("L4.8")
+    verdict = f"{one.claim.id} {one.claim.title}: {one.claim.verdict}"
+    assert repr(one) == f"Outcome({verdict}, reproduced)"
+    assert repr(Outcome(one.claim, None, 0.1, "RuntimeError: no")) == f"Outcome({verdict}, not reproduced)"
+
+
+def test_a_notebook_shows_a_failure_escaped() -> None:
+    attack = "<script>alert(1)</script>"
+    claim = replace(claims()[0], title=attack, statement=attack)
+    html = Outcome(claim, None, 0.1, attack)._repr_html_()
+    check(html)
+    assert html.count("&lt;script&gt;") == 3
+    assert '✗<span class="word"> not reproduced' in html

@@ -11,7 +11,9 @@ import pytest
 import clearhead
 from clearhead.decoding import Trie
 from clearhead.errors import ClearheadError, DataError, RecipeError
+from clearhead.models import count_parameters
 from clearhead.predictor import TextWriter, UnknownCharacters
+from tests.drawing.test_html import check, texts
 
 WORDS = ["".join(random.Random(seed).choices("abcdefg", k=1 + seed % 9)) for seed in range(120)]
 SEARCHES = {
@@ -138,3 +140,12 @@ def test_L0_3_a_softly_trained_model_answers_with_hard_attention(predictor: Text
     assert [best.log_probability for best, *_ in hard] != [best.log_probability for best, *_ in soft]
     again = predictor.answers(WORDS, predictor.decoding(attention="soft", beam_size=1))
     assert [best.text for best, *_ in again] == [best.text for best, *_ in soft]
+
+
+def test_it_says_what_it_is(predictor: TextWriter) -> None:
+    line = repr(predictor)
+    assert line.startswith(f"TextWriter(source: {len(predictor.source)} characters, target: {len(predictor.target)} ")
+    assert line.endswith(f"parameters: {count_parameters(predictor.model):,})")
+    root = check(predictor._repr_html_())
+    assert texts(root, "h3") == ["TextWriter"]
+    assert texts(root, "summary")[0].startswith("encoder")

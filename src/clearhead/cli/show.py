@@ -88,8 +88,8 @@ def _print_tree(shown: "clearhead.BlockTree") -> None:
     table.add_column("what it is", style="dim", overflow="fold")
     table.add_column("parameters", justify="right", no_wrap=True)
     table.add_column("shape out", justify="right", no_wrap=True)
-    for row in shown.rows:
-        table.add_row(Text(row.label), Text(row.kind), row.parameters, row.shape)
+    for depth, block in shown.walk():
+        table.add_row(Text("  " * depth + block.name), Text(block.kind), block.weights, block.shape_out)
     console = Console()
     # numbers are never cut: a terminal that is too narrow scrolls
     console.print(table, width=max(console.width, 72) if console.is_terminal else max(console.width, 100))

@@ -1,7 +1,22 @@
 """Drawing figures: as SVG for a page or a file, as HTML for a notebook, and with letters for a terminal."""
 
 from clearhead.drawing.curve import curve, curve_svg
+from clearhead.drawing.figure import Bars, Figure, Heat, Lines, Series
+from clearhead.drawing.picture import Picture, draw
 from clearhead.drawing.svg import STYLE, svg
 from clearhead.drawing.text import text
 
-__all__ = ["STYLE", "curve", "curve_svg", "svg", "text"]
+__all__ = [
+    "STYLE",
+    "Bars",
+    "Figure",
+    "Heat",
+    "Lines",
+    "Picture",
+    "Series",
+    "curve",
+    "curve_svg",
+    "draw",
+    "svg",
+    "text",
+]

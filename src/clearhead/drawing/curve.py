@@ -6,12 +6,11 @@ Rows are those of a run's ``metrics.jsonl``: ``{"kind": "train", "step": 20, "lo
 
 import math
 from collections.abc import Iterable, Mapping
-from html import escape
 from typing import Any
 
 from clearhead.drawing.figure import Lines, Series
-from clearhead.drawing.html import fragment
-from clearhead.drawing.svg import side_by_side, svg
+from clearhead.drawing.html import figures_html, fragment
+from clearhead.drawing.svg import side_by_side
 
 POINTS = 200
 """The most points that a curve is drawn with: one for every two pixels of its panel."""
@@ -32,8 +31,7 @@ def curve(rows: Iterable[Row], *, metric: str, rising: bool = False, steps: int 
     figures = panels(rows, metric=metric, rising=rising, steps=steps)
     if not figures:
         return fragment('<p class="soft">No step has been recorded yet.</p>')
-    drawn = (f"<figure><figcaption>{escape(one.title)}</figcaption>{svg(one)}</figure>" for one in figures)
-    return fragment(f'<div class="beside">{"".join(drawn)}</div>')
+    return fragment(figures_html(figures))
 
 
 def curve_svg(rows: Iterable[Row], *, metric: str, rising: bool = False, steps: int | None = None) -> str:

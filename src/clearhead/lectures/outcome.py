@@ -3,11 +3,14 @@
 import math
 import time
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from clearhead.drawing import svg
+from clearhead.drawing.html import fragment
 from clearhead.files import write_whole
+from clearhead.lectures.article import STYLE, article, mark
 from clearhead.lectures.claim import Claim
 from clearhead.lectures.evidence import Evidence, Value, shown
 from clearhead.lectures.registry import find_claims
@@ -34,6 +37,16 @@ class Outcome:
     def reproduced(self) -> bool:
         """Whether everything was observed as predicted, and the wrong variants were not."""
         return self.evidence is not None and self.evidence.agrees and self.evidence.rejects
+
+    def __repr__(self) -> str:
+        done = "reproduced" if self.reproduced else "not reproduced"
+        return f"Outcome({self.claim.id} {self.claim.title}: {self.claim.verdict}, {done})"
+
+    def _repr_html_(self) -> str:
+        """The claim as on the page of ``clearhead lecture --html``, for a notebook."""
+        done = mark(self.reproduced, "reproduced", "not reproduced")
+        where = f'<p class="where">{done} · <code>{escape(self.claim.module)}</code></p>'
+        return fragment(f"{article(self.claim, self.evidence, self.error)}\n{where}", style=STYLE)
 
     def __str__(self) -> str:
         """The claim and its evidence, a line each."""

@@ -9,6 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from clearhead.blocks import Decoder, DecoderCache, Memory, Output
+from clearhead.drawing.html import facts, fragment
+from clearhead.models.tree import in_one_line, shown_alone, sizes
 from clearhead.recipe import ModelSpec
 
 
@@ -24,6 +26,17 @@ class Model(nn.Module):
             return None
         there = ids != pad
         return None if bool(there.all()) else there
+
+    def __repr__(self) -> str:
+        """One line; ``print(model)`` lists every module, as torch does."""
+        return in_one_line(type(self).__name__, sizes(self))
+
+    def __str__(self) -> str:
+        return super().__repr__()
+
+    def _repr_html_(self) -> str:
+        """The tree of ``clearhead show``, for a notebook."""
+        return fragment(f"<h3>{type(self).__name__}</h3>{facts(sizes(self))}{shown_alone(self)}")
 
 
 @dataclass

@@ -1,104 +1,203 @@
-"""The blocks of a model as a table: what each is, its parameters, and the shape that comes out of it."""
+"""The blocks of a model as a tree: what each is, how many weights it has, and the shape that comes out of it."""
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from html import escape
 from itertools import cycle, islice
 from math import prod
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from clearhead.blocks import Patches
+from clearhead.drawing.html import Branch, fragment, tree
 from clearhead.errors import DataError, TooLong
-from clearhead.models.base import Model
-from clearhead.models.build import count_parameters
-from clearhead.recipe import Seq2SeqSpec
+from clearhead.recipe import ModelSpec, Seq2SeqSpec, StackSpec
 
+TOKENS = 16
+"""How many tokens run through a model that is shown by itself, if it reads as many."""
 
-class Block(NamedTuple):
-    """One row of the tree."""
-
-    label: str
-    """Its name, indented by its depth; layers that are alike stand there once, with their numbers."""
-    kind: str
-    """Its class and settings."""
-    parameters: str
-    """How many it has; ``tied`` if they were counted before, a dash if there are none."""
-    shape: str
-    """What comes out of it: batch × tokens × features."""
-    depth: int
+Shapes = dict[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
+class Block:
+    """A box that a reader of the lectures would draw."""
+
+    name: str
+    """Its name in the model; of equal layers in a row: ``layers 1–4, each:``."""
+    kind: str
+    """Its class and settings."""
+    parameters: int
+    """Its weights, those of the blocks inside it among them."""
+    tied: bool
+    """Whether all its weights are those of an earlier block."""
+    shape: tuple[int, ...]
+    """Of what it puts out; () if that is no tensor, or if it did not run."""
+    inner: tuple["Block", ...]
+    """The blocks inside it."""
+
+    @property
+    def weights(self) -> str:
+        """The number of its weights as people read it."""
+        return "tied" if self.tied else f"{self.parameters:,}" if self.parameters else "–"
+
+    @property
+    def shape_out(self) -> str:
+        """The shape as people read it."""
+        return " × ".join(map(str, self.shape))
+
+
+@dataclass(frozen=True, repr=False)
 class BlockTree:
-    """A model's blocks, while one input runs through them."""
+    """A model's blocks, while one input runs through them. Print it for a table; a notebook shows it."""
 
     title: str
     """Name, family and parameters."""
-    rows: tuple[Block, ...]
+    blocks: tuple[Block, ...]
+    inputs: str
+    """What ran through them: ``a line of 26 tokens``, ``an image``."""
     notes: tuple[str, ...] = ()
     """What the settings of the recipe bring along."""
 
+    def walk(self) -> Iterator[tuple[int, Block]]:
+        """Every block with its depth, depth first."""
+        yield from _walk(self.blocks, 0)
+
     def __str__(self) -> str:
-        return "\n".join([self.title, *("  ".join(row[:4]) for row in self.rows)])
-
-
-def block_tree(model: Model, name: str, line: str, notes: tuple[str, ...] = ()) -> BlockTree:
-    """Run a line's bytes through the model, as tokens or as pixels, and note every block."""
-    image = next((part for part in model.modules() if isinstance(part, Patches)), None)
-    inputs = _bytes_as_ids(line, model) if image is None else _bytes_as_pixels(line, image)
-    shapes = _shapes(model.eval(), inputs)
-    seen: set[int] = set()
-    rows = tuple(
-        Block(
-            "  " * depth + label,
-            _kind(module),
-            _new_parameters(module, seen),
-            " × ".join(map(str, shapes.get(id(module), ()))),
-            depth,
+        rows = [("  " * depth + one.name, one.kind, one.weights, one.shape_out) for depth, one in self.walk()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = (
+            f"{name:{widths[0]}}  {kind:{widths[1]}}  {weights:>{widths[2]}}  {shape:>{widths[3]}}".rstrip()
+            for name, kind, weights, shape in rows
         )
-        for depth, label, module in _rows(model, 0)
-    )
-    return BlockTree(f"{name}: {model.spec.family}, {count_parameters(model):,} parameters", rows, notes)
+        return "\n".join([self.title, *lines])
+
+    def __repr__(self) -> str:
+        return f"BlockTree({self.title})"
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f'<p class="soft">{escape(note)}</p>' for note in self.notes)
+        return fragment(f"<h3>{escape(self.title)}</h3>{notes}{self.html()}")
+
+    def html(self) -> str:
+        """The rows alone, as a part of something larger; the first level is opened."""
+        header = ("block", "what it is", "parameters", "shape out")
+        rows = tree(header, [_branch(block, depth=0) for block in self.blocks], numbers={2, 3})
+        return f'{rows}<p class="soft">Shapes: batch × tokens × features, for {self.inputs}.</p>'
 
 
-def _bytes_as_ids(line: str, model: Model) -> Tensor:
-    """The line's UTF-8 bytes as token ids, folded into the vocabulary: an untrained model has no tokenizer."""
-    size = min(getattr(model.spec.vocabulary, side) for side in model.spec.sides)
-    return torch.tensor([[byte % size for byte in _content(line)]])
+def block_tree(model: nn.Module, name: str, line: str, notes: tuple[str, ...] = ()) -> BlockTree:
+    """The blocks of a model, with the shapes that come out while a line's bytes run through it, as tokens or pixels.
 
-
-def _bytes_as_pixels(line: str, image: Patches) -> Tensor:
-    """The line's UTF-8 bytes as brightness, over and over until the image is full."""
-    shape = (1, *image.image, image.channels)
-    return torch.tensor([byte / 255 for byte in islice(cycle(_content(line)), prod(shape))]).view(shape)
-
-
-def _content(line: str) -> bytes:
-    content = line.encode("utf-8", "replace")
-    if not content:
+    The model itself is left alone: what runs is a copy that shares its weights.
+    """
+    if not line:
         raise DataError("line: is empty: there is nothing to run through the model")
-    return content
+    running = _sharing_weights(model).eval()
+    inputs = _inputs(running, line)
+    try:
+        found = tuple(_blocks(running, _shapes(running, inputs), set()))
+    except TooLong as error:
+        raise TooLong(f"line: {error}") from None
+    title = f"{name}: {_spec(model).family}, {sizes(model)['parameters']} parameters"
+    return BlockTree(title, found, _words(inputs), notes)
 
 
-def _shapes(model: Model, inputs: Tensor) -> dict[int, tuple[int, ...]]:
+def shown_alone(model: nn.Module) -> str:
+    """The rows for a model that shows itself in a notebook, where nobody says what runs through it."""
+    tokens = TOKENS
+    while True:
+        try:
+            return block_tree(model, "", "x" * tokens).html()
+        except TooLong:  # learned positions of a small model may end before
+            if tokens == 1:
+                raise
+            tokens //= 2
+
+
+def sizes(model: nn.Module) -> dict[str, str]:
+    """The depth and width of each stack, and the number of parameters."""
+    spec = _spec(model)
+    parts = {name: getattr(spec, name) for name in type(spec).model_fields}
+    stacks = {name: part for name, part in parts.items() if isinstance(part, StackSpec)}
+    deep = {name: f"{part.layers} layer{'s'[: part.layers > 1]} of width {part.width}" for name, part in stacks.items()}
+    return deep | {"parameters": f"{sum(parameter.numel() for parameter in model.parameters()):,}"}
+
+
+def in_one_line(name: str, facts: Mapping[str, str]) -> str:
+    """What ``__repr__`` says of something with these facts.
+
+    >>> in_one_line("Seq2Seq", {"encoder": "4 layers of width 128", "parameters": "3,885,568"})
+    'Seq2Seq(encoder: 4 layers of width 128, parameters: 3,885,568)'
+    """
+    return f"{name}({', '.join(f'{key}: {value}' for key, value in facts.items())})"
+
+
+def _branch(block: Block, depth: int) -> Branch:
+    cells = (block.name, block.kind, block.weights, block.shape_out)
+    return Branch(cells, tuple(_branch(inner, depth + 1) for inner in block.inner), opened=depth == 0)
+
+
+def _walk(found: Iterable[Block], depth: int) -> Iterator[tuple[int, Block]]:
+    for block in found:
+        yield depth, block
+        yield from _walk(block.inner, depth + 1)
+
+
+def _words(inputs: Tensor) -> str:
+    if inputs.is_floating_point():
+        return "an image"
+    return "one token" if inputs.shape[1] == 1 else f"a line of {inputs.shape[1]} tokens"
+
+
+def _sharing_weights(model: nn.Module) -> nn.Module:
+    """A copy whose modules are its own and whose weights are the model's, without anybody's hooks."""
+    shared = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
+    copied = copy.deepcopy(model, shared)
+    for module in copied.modules():
+        module._forward_hooks.clear()
+        module._forward_pre_hooks.clear()
+    return copied
+
+
+def _image(model: nn.Module) -> Patches | None:
+    return next((part for part in model.modules() if isinstance(part, Patches)), None)
+
+
+def _inputs(model: nn.Module, line: str) -> Tensor:
+    """The line's UTF-8 bytes as token ids, folded into the vocabulary; for images as pixels, over and over."""
+    content = line.encode("utf-8", "replace")
+    spec = _spec(model)
+    device = next(model.parameters()).device
+    image = _image(model)
+    if image is None:
+        size = min(getattr(spec.vocabulary, side) for side in spec.sides)
+        return torch.tensor([[byte % size for byte in content]], device=device)
+    shape = (1, *image.image, image.channels)
+    return torch.tensor([byte / 255 for byte in islice(cycle(content), prod(shape))], device=device).view(shape)
+
+
+def _spec(model: nn.Module) -> ModelSpec:
+    spec = model.spec
+    assert isinstance(spec, ModelSpec)
+    return spec
+
+
+def _shapes(model: nn.Module, inputs: Tensor) -> Shapes:
     """The shape of what each module puts out."""
-    shapes: dict[int, tuple[int, ...]] = {}
+    shapes: Shapes = {}
 
     def note(module: nn.Module, _inputs: object, out: object) -> None:
         if isinstance(out, Tensor):
             shapes[id(module)] = tuple(out.shape)
 
-    hooks = [module.register_forward_hook(note) for module in model.modules() if _is_block(module)]
-    try:
-        with torch.inference_mode():
-            _ = model(inputs, inputs) if isinstance(model.spec, Seq2SeqSpec) else model(inputs)
-    except TooLong as error:
-        raise TooLong(f"line: {error}") from None
-    finally:
-        for hook in hooks:
-            hook.remove()
+    for module in model.modules():
+        if _is_block(module):
+            module.register_forward_hook(note)
+    with torch.inference_mode():
+        _ = model(inputs, inputs) if isinstance(_spec(model), Seq2SeqSpec) else model(inputs)
     return shapes
 
 
@@ -108,8 +207,8 @@ def _is_block(module: nn.Module) -> bool:
     return ours or next(module.parameters(), None) is not None
 
 
-def _rows(module: nn.Module, depth: int) -> Iterator[tuple[int, str, nn.Module]]:
-    """Depth, label and module of every block, depth first; equal layers are shown once."""
+def _blocks(module: nn.Module, shapes: Shapes, seen: set[int]) -> Iterator[Block]:
+    """The blocks inside a module; equal layers are shown once."""
     # a module that stands in two places is shown in both
     for name, child in module._modules.items():
         if child is None or not _is_block(child):
@@ -117,11 +216,25 @@ def _rows(module: nn.Module, depth: int) -> Iterator[tuple[int, str, nn.Module]]
         if isinstance(child, nn.ModuleList):
             for first, last in _alike(list(child)):
                 label = f"{name} {first}–{last}, each:" if last > first else f"{name[:-1]} {first}:"
-                yield depth, label, child[first - 1]
-                yield from _rows(child[first - 1], depth + 1)
+                yield _block(label, child[first - 1], shapes, seen)
         else:
-            yield depth, name, child
-            yield from _rows(child, depth + 1)
+            yield _block(name, child, shapes, seen)
+
+
+def _block(name: str, module: nn.Module, shapes: Shapes, seen: set[int]) -> Block:
+    parameters = list(module.parameters())
+    leaf = not list(module.children())
+    tied = leaf and bool(parameters) and all(id(parameter) in seen for parameter in parameters)
+    if leaf:
+        seen.update(id(parameter) for parameter in parameters)
+    return Block(
+        name,
+        _kind(module),
+        sum(parameter.numel() for parameter in parameters),
+        tied,
+        shapes.get(id(module), ()),
+        tuple(_blocks(module, shapes, seen)),
+    )
 
 
 def _alike(layers: list[nn.Module]) -> Iterator[tuple[int, int]]:
@@ -141,14 +254,3 @@ def _kind(module: nn.Module) -> str:
         left, right = (columns, rows) if isinstance(module, nn.Linear) else (rows, columns)
         return f"{type(module).__name__} {left}→{right}"
     return " ".join(part for part in (type(module).__name__, module.extra_repr()) if part)
-
-
-def _new_parameters(module: nn.Module, seen: set[int]) -> str:
-    """How many weights a module has; a mark if it has only such as were shown before."""
-    parameters = list(module.parameters())
-    leaf = not list(module.children())
-    if leaf and parameters and all(id(parameter) in seen for parameter in parameters):
-        return "tied"
-    if leaf:
-        seen.update(id(parameter) for parameter in parameters)
-    return f"{sum(parameter.numel() for parameter in parameters):,}" if parameters else "–"

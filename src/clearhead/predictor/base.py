@@ -12,9 +12,11 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from clearhead.data import BadLine, Codec, format_of
+from clearhead.drawing.html import facts, fragment
 from clearhead.errors import ClearheadError, DataError
 from clearhead.models import Model, build
 from clearhead.models.file import stored_tensors
+from clearhead.models.tree import in_one_line, shown_alone, sizes
 from clearhead.predictor.asked import the_columns, the_text, the_texts
 from clearhead.predictor.forced import ForcedLine
 from clearhead.predictor.unknown import warn_unknown
@@ -62,6 +64,21 @@ class Predictor(ABC):
         self._reads_text = bool(codecs)  # images have no tokenizers
         if codecs:
             self.source, self.target = codecs
+
+    def __repr__(self) -> str:
+        return in_one_line(type(self).__name__, self._facts())
+
+    def _repr_html_(self) -> str:
+        """What it reads and writes, and the blocks of its model, for a notebook."""
+        return fragment(f"<h3>{type(self).__name__}</h3>{facts(self._facts())}{shown_alone(self.model)}")
+
+    def _facts(self) -> dict[str, str]:
+        found = {}
+        for side in self.model.spec.sides if self._reads_text else ():
+            codec: Codec = getattr(self, side)
+            kind = codec.kind
+            found[side] = f"{len(codec):,} {kind if kind in ('characters', 'symbols') else 'subwords'}"
+        return found | sizes(self.model)
 
     def __call__(self, text: str, **settings: Any) -> str:
         """The answer to one text."""

@@ -1,0 +1,82 @@
+"""The notebooks of docs/notebooks run from top to bottom, and show what is saved in them."""
+
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+from tools.notebooks import LARGEST, ROOT, VARIES, execute, normalised, notebooks, read, shown
+
+from tests.drawing.test_html import check
+
+every_notebook = pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
+
+
+def code_cells(notebook: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def test_there_are_three() -> None:
+    assert [path.stem for path in notebooks()] == ["attention-and-its-cost", "lecture", "own-pairs"]
+
+
+@every_notebook
+def test_it_runs_and_shows_what_is_saved(path: Path) -> None:
+    """Cells that are tagged with "varies" show numbers of a trained model: of those only the kind is compared."""
+    saved, now = code_cells(read(path)), code_cells(execute(path))
+    for before, after in zip(saved, now, strict=True):
+        assert after.source == before.source
+        if VARIES in before.metadata.get("tags", []):
+            assert [set(output) for output in shown(after)] == [set(output) for output in shown(before)], before.source
+        else:
+            assert shown(after) == shown(before), before.source
+
+
+@every_notebook
+def test_it_is_saved_as_the_tool_saves_it(path: Path) -> None:
+    """Executed from top to bottom, small, without names of a machine, and nothing in it runs or is fetched."""
+    text = path.read_text(encoding="utf-8")
+    notebook = read(path)
+    assert len(text.encode()) <= LARGEST
+    assert text == nbformat.writes(normalised(read(path), "/nowhere")) + "\n"
+    assert not re.search(r"/(?:root|home|tmp|Users|work)/", text)
+    assert [cell.execution_count for cell in code_cells(notebook)] == list(range(1, len(code_cells(notebook)) + 1))
+    assert any("text/html" in output for cell in code_cells(notebook) for output in shown(cell))
+    for cell in code_cells(notebook):
+        for output in shown(cell):
+            assert "stderr" not in output, output
+            if output.get("text/html", "").startswith('<div class="clearhead">'):
+                check(output["text/html"])
+
+
+@every_notebook
+def test_it_begins_with_a_title_and_explains_every_cell(path: Path) -> None:
+    first, *_ = notebook = read(path).cells
+    assert first.source.startswith("# ")
+    kinds = [cell.cell_type for cell in notebook]
+    assert "code code" not in " ".join(kinds)
+    for cell in notebook:
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", cell.source) if cell.cell_type == "markdown" else ():
+            assert (path.parent / link).exists(), link
+
+
+def test_a_notebook_that_fails_or_names_this_machine_is_refused(tmp_path: Path) -> None:
+    failing = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 / 0")])
+    file = tmp_path / "failing.ipynb"
+    nbformat.write(failing, file)
+    with pytest.raises(Exception, match="ZeroDivisionError"):
+        execute(file)
+    output = nbformat.v4.new_output("stream", name="stdout", text=f"{ROOT}/somewhere")
+    naming = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("", outputs=[output])])
+    with pytest.raises(ValueError, match="names a folder of this machine"):
+        normalised(naming, str(tmp_path))
+
+
+def test_the_kernel_is_this_python_with_this_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXPECTED", f"{sys.executable} {ROOT / 'src' / 'clearhead' / '__init__.py'}")
+    code = 'import os, sys, clearhead\nprint(os.environ["EXPECTED"] == f"{sys.executable} {clearhead.__file__}")'
+    file = tmp_path / "asking.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)]), file)
+    assert shown(execute(file).cells[0]) == [{"stdout": "True\n"}]
