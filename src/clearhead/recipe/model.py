@@ -13,6 +13,7 @@ from clearhead.errors import Problem, RecipeError
 from clearhead.recipe.attention import AttentionPlace, AttentionSpec, MultiHeadSpec
 from clearhead.recipe.data import TASKS, DataSpec
 from clearhead.recipe.describing import shown
+from clearhead.recipe.display import one_line, tree
 from clearhead.recipe.feedforward import Activation
 from clearhead.recipe.grid import PatchesSpec
 from clearhead.recipe.registry import register
@@ -319,6 +320,16 @@ class Recipe(Spec):
         if problems:
             raise RecipeError(problems)
         return recipe
+
+    def __repr__(self) -> str:
+        return one_line(self, Recipe(), self.model)
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        """The settings as a tree, for notebooks."""
+        return tree(self, Recipe(), self.model)
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for what cannot work together, in every section."""

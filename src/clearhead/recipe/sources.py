@@ -168,11 +168,13 @@ def settings_of_mapping(table: Mapping[str, Any], name: str) -> Settings:
 def settings_of_python(settings: Mapping[str, Any]) -> Settings:
     """Settings as Python objects, by names with dots, as tables, or both: ``{"model.width": 64, "data": {"dev": …}}``.
 
-    Tuples are read as lists, paths as texts, and numbers of other libraries (numpy's) as plain numbers.
+    Tuples are read as lists, paths as texts, and numbers of other libraries (numpy's) as plain numbers. Of two values
+    for one setting the later one counts.
     """
     found: Settings = {}
     problems = []
-    for order, (words, value) in enumerate(leaves(settings, "settings")):
+    place = {word: number for number, word in enumerate(settings)}
+    for words, value in sorted(leaves(settings, "settings"), key=lambda leaf: place[leaf[0][0]]):
         key = tuple(part.strip() for word in words for part in word.split("."))
         name = ".".join(key)
         if not all(key):
@@ -180,7 +182,7 @@ def settings_of_python(settings: Mapping[str, Any]) -> Settings:
         elif len(key) > DEEPEST:
             problems.append(Problem("settings", short(name), f"is no setting: names have up to {DEEPEST} parts"))
         else:
-            put(found, key, Given(_plain(value), name, "settings", order=order))
+            put(found, key, Given(_plain(value), name, "settings", order=place[words[0]]))
     if problems:
         raise RecipeError(problems)
     return found
