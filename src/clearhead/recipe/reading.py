@@ -104,7 +104,7 @@ def read_decoding(recipe: Recipe, *overrides: str, settings: Mapping[str, Any] |
 def _resolve(levels: Sequence[Settings]) -> tuple[Recipe, Settings]:
     """The recipe that all levels describe together, the lowest first; and what was stated."""
     load_plugins()
-    settings, parts = merged(levels)
+    settings, parts = merged([level for level in levels if level])
     return recipe_of(settings, parts), {key: given for key, given in settings.items() if given.stated}
 
 
