@@ -72,5 +72,5 @@ def _options(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _number(bound: float) -> str:
-    """A bound as people write it: 1000 for 1000.0, and 1e+09 for a thousand millions."""
+    """A bound as it is usually written: 1000 for 1000.0, and 1e+09 for a thousand millions."""
     return f"{bound:g}" if isinstance(bound, float) else str(bound)

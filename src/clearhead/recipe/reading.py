@@ -141,7 +141,7 @@ def _levels(source: Source) -> list[Settings]:
 
 
 def _was_trained(source: Source, levels: Sequence[Settings]) -> bool:
-    """Whether a recipe holds what training decided; one that somebody wrote seldom states a vocabulary."""
+    """Whether a recipe holds what training decided; one that a person wrote seldom states a vocabulary."""
     if isinstance(source, Recipe):
         return any(given.stated and key[:2] == _VOCABULARY for level in levels for key, given in level.items())
     return named(source) in ("run", "model")

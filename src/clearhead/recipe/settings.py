@@ -27,7 +27,7 @@ class Given:
     order: int = 0
     """The number of a command-line argument, to report problems in the order they were typed."""
     stated: bool = True
-    """Whether somebody chose it; False for what a ``Recipe`` object has by default."""
+    """False for what a ``Recipe`` object merely has by default."""
 
     @property
     def where(self) -> str:

@@ -200,14 +200,14 @@ def _plain(value: Any) -> Any:
 
 
 def settings_of_recipe(recipe: Recipe) -> Settings:
-    """Everything that a recipe says; ``stated`` tells what somebody set from what is there by default."""
+    """Everything that a recipe says; ``stated`` separates what was set from what is there by default."""
     stated = set(_stated(recipe))
     table = settings_of_mapping(recipe_table(recipe), "recipe")
     return {key: replace(given, stated=key in stated) for key, given in table.items()}
 
 
 def _stated(spec: Spec, path: Key = ()) -> Iterator[Key]:
-    """The settings of a table, and of those inside of it, that somebody set; a kind other than the usual one is set."""
+    """The settings of a table, and of those inside of it, that were set; a kind other than the default counts as set."""
     for name in spec.model_fields_set:
         value, usual = getattr(spec, name), type(spec).model_fields[name].default
         if not isinstance(value, Spec):
