@@ -114,6 +114,7 @@ def test_overrides_win_over_settings_and_settings_over_files(tmp_path: Path) -> 
     assert isinstance(recipe.model.encoder, TransformerEncoderSpec)
     assert (recipe.model.encoder.layers, recipe.model.encoder.attention.heads) == (5, 1)
     assert (recipe.training.steps, recipe.training.minutes) == (None, 3)  # a budget replaces another one
+    assert "one budget is enough" in problems({"training.minutes": 3}, "training.epochs=2")[0]
     same = read_recipe(file, settings={"training.minutes": None})  # but nothing does not
     assert (same.training.steps, same.training.minutes) == (9, None)
     assert read_recipe(file, settings={"training.steps": None}).training.steps is None

@@ -38,7 +38,6 @@ from clearhead.recipe.reading import (
     read_with_origins,
     recipe_from,
     recipe_of_header,
-    table_with_origins,
 )
 from clearhead.recipe.recurrent import (
     AlignmentSpec,
@@ -172,6 +171,5 @@ __all__ = [
     "require_utf8",
     "settings_of_overrides",
     "slots",
-    "table_with_origins",
     "weights_of",
 ]

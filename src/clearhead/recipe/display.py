@@ -117,22 +117,23 @@ def _text(value: Any) -> str:
 # ---- a tree for notebooks: no script, its own few rules of style, readable on dark and on light ----
 
 _STYLE = """
-.clearhead-recipe{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:13px;line-height:1.5}
-.clearhead-recipe ul{list-style:none;margin:0;padding-left:1.4em}
-.clearhead-recipe summary{cursor:pointer}
-.clearhead-recipe .usual{opacity:.65}
-.clearhead-recipe .set{font-weight:600}
-.clearhead-recipe .set .value{background:rgba(255,170,0,.25);border-radius:3px;padding:0 .3em}
-.clearhead-recipe .few{opacity:.65;font-weight:400}
+.clearhead .recipe{font:13px/1.5 ui-monospace,Menlo,Consolas,monospace}
+.clearhead .recipe ul{list-style:none;margin:0;padding-left:1.4em}
+.clearhead .recipe summary{cursor:pointer}
+.clearhead .recipe .usual{opacity:.65}
+.clearhead .recipe .set{font-weight:600}
+.clearhead .recipe .set .value{background:rgba(255,170,0,.25);border-radius:3px;padding:0 .3em}
+.clearhead .recipe .few{opacity:.65;font-weight:400}
 """
 
 
 def tree(recipe: Spec, usual: Spec, model: KindSpec) -> str:
     """The recipe as nested ``<details>``: defaults are dimmed, set values bold on a tint, meanings in tooltips."""
-    return (
-        f'<div class="clearhead-recipe"><style>{_STYLE}</style><details open>'
-        f"<summary>{escape(one_line(recipe, usual, model))}</summary>{_list(recipe, usual)}</details></div>"
-    )
+    from clearhead.drawing.html import fragment  # reads its style sheets: not needed to read a recipe
+
+    line = escape(one_line(recipe, usual, model))
+    body = f'<details class="recipe" open><summary>{line}</summary>{_list(recipe, usual)}</details>'
+    return fragment(body, style=_STYLE)
 
 
 def _list(table: Spec, usual: Spec | None) -> str:

@@ -46,6 +46,8 @@ Tree = dict[str, "Tree | Given"]
 
 PRESET = "preset "
 """What the source of a preset's settings begins with; its name follows."""
+COMMAND_LINE, SETTINGS = "command line", "settings"
+"""The sources of changes: as text, and as Python objects."""
 MOST_SETTINGS = 2_000
 """A complete recipe has about 150."""
 LONGEST_NAME = 200
