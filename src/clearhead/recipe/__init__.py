@@ -47,7 +47,6 @@ from clearhead.recipe.reading import (
     read_with_origins,
     recipe_from,
     recipe_of_header,
-    table_with_origins,
 )
 from clearhead.recipe.recurrent import (
     AlignmentSpec,
@@ -178,6 +177,5 @@ __all__ = [
     "require_utf8",
     "settings_of_overrides",
     "slots",
-    "table_with_origins",
     "weights_of",
 ]

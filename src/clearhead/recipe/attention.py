@@ -16,7 +16,7 @@ Term = Literal["c2c", "c2p", "p2c"]
 
 @dataclass(frozen=True)
 class AttentionPlace:
-    """Where an attention stands in a model: all that its spec may look at to refuse a combination."""
+    """Where an attention stands in a model: all that its spec may use to refuse a combination."""
 
     part: Literal["encoder", "decoder", "cross"]
     width: int
@@ -44,12 +44,12 @@ class AttentionSpec(KindSpec):
     relative: ClassVar[bool] = False
     """Lets a relative position scheme act on its queries, keys and scores."""
     planar: ClassVar[bool] = False
-    """Looks along the rows and columns of a grid, which its module is then told."""
+    """Attends along the rows and columns of a grid; its module is then given the grid."""
     shared_by: ClassVar[tuple[str, ...]] = ("encoder", "decoder", "cross")
     """Parts that ``model.attention.kind`` means; the others take it only by their own name, as
     ``model.cross.attention.kind``. The paper of the mechanism decides."""
     brings_position: ClassVar[bool] = False
-    """Knows where its tokens stand: positions are then none, unless the recipe names some."""
+    """Knows the positions of its tokens itself: `position.kind` is then none, unless the recipe names one."""
 
     kind: str
     """Which attention: see `clearhead presets --kinds`."""
@@ -158,7 +158,7 @@ class LinformerSpec(MultiHeadSpec):
     length: Count = 512
     """The longest sequence, for which the sums have weights; a longer one is an error."""
     sharing: Literal["none", "headwise", "key-value", "layerwise"] = "headwise"
-    """Who shares the weights of the sums: nobody, all heads, also keys and values, also all layers of a stack."""
+    """What shares the weights of the sums: nothing, all heads, also keys and values, also all layers of a stack."""
 
 
 class DisentangledSpec(AttentionSpec):
@@ -170,7 +170,7 @@ class DisentangledSpec(AttentionSpec):
     terms: Annotated[list[Term], Field(min_length=1, max_length=3)] = Field(["c2c", "c2p", "p2c"])
     """Which terms make up the score; it is divided by √(their number · head size)."""
     span: Annotated[int, Field(ge=2, le=1_000_000)] = 128
-    """Distances are told apart up to this one, k; those beyond share its vector."""
+    """Distances are distinguished up to this one, k; those beyond share its vector."""
     buckets: Annotated[int, Field(ge=4, le=1_000_000, multiple_of=2)] | None = None
     """Vectors for each direction, fewer than the distances: far ones share them logarithmically (v2)."""
     normalised: bool = False

@@ -53,7 +53,7 @@ class TokenizerSpec(Spec):
     """How the text of one side becomes tokens."""
 
     kind: Literal["auto", "characters", "symbols", "bpe", "unigram"] = "auto"
-    """Single characters, symbols between spaces, byte-level BPE, unigram pieces; auto looks at the training data."""
+    """Single characters, symbols between spaces, byte-level BPE, unigram pieces; auto decides by the training data."""
     size: Annotated[int, Field(ge=8, le=1_000_000)] | None = None
     """How many tokens bpe and unigram may learn; without it a number that suits the data."""
 
@@ -72,7 +72,7 @@ class DataSpec(Spec):
     dev: File | None = None
     """The same, to choose the best model by; without it a part of the training data."""
     test: File | None = None
-    """The same, to be looked at only at the end; without it a part of the training data."""
+    """The same, scored only at the end; without it a part of the training data."""
     columns: Columns | None = None
     """The columns of the files that are meant, by the names of a header (CSV, TSV) or of the fields of JSON objects, or
     by number from 1 for files without a header: [source, target], [text] (lm, encoder) or [label, text] (classifier).

@@ -67,10 +67,10 @@ def _options(schema: Mapping[str, Any]) -> Iterator[str]:
         elif option.get("type") in _TYPES:
             rules = [text.format(_number(option[name])) for name, text in _BOUNDS.items() if name in option]
             yield " ".join([_TYPES[option["type"]], " and ".join(rules)]).strip()
-        elif "$ref" in option:
-            yield f"a table of settings ({option['$ref'].rpartition('/')[2]})"
+        elif option.get("type") == "object" or "$ref" in option:
+            yield f"a table of settings ({option.get('title') or option['$ref'].rpartition('/')[2]})"
 
 
 def _number(bound: float) -> str:
-    """A bound as people write it: 1000 for 1000.0, and 1e+09 for a thousand millions."""
+    """A bound as it is usually written: 1000 for 1000.0, and 1e+09 for a thousand millions."""
     return f"{bound:g}" if isinstance(bound, float) else str(bound)

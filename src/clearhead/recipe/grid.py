@@ -25,7 +25,7 @@ class PatchesSpec(Spec):
     size: Pixels = 2
     """Pixels of a patch in either direction; must divide height and width."""
     class_token: bool = False
-    """A learned token before the patches, for `pooling = first` to look at (ViT)."""
+    """A learned token before the patches, which `pooling = first` reads (ViT)."""
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -52,7 +52,7 @@ class _Planar(MultiHeadSpec):
 
 
 class GridSpec(_Planar):
-    """Every patch of an image looks at every other, softmax jointly over rows and columns (L3.5)."""
+    """Every patch of an image attends to every other, softmax jointly over rows and columns (L3.5)."""
 
     kind: Literal["grid"] = "grid"  # type: ignore[assignment]
 
@@ -112,7 +112,7 @@ class Relative2dSpec(PositionSpec):
     planar: ClassVar[bool] = True
     kind: Literal["relative-2d"] = "relative-2d"
     farthest: Annotated[int, Field(ge=1, le=1000)] = 7
-    """Distances in rows and in columns are told apart up to this one, k; those beyond share its bias."""
+    """Distances in rows and in columns are distinguished up to this one, k; those beyond share its bias."""
 
 
 register(GridSpec, module="clearhead.attention.grid:GridAttention", cost="clearhead.costing.forms.grid:grid")

@@ -5,7 +5,7 @@ from typing import Any
 
 from clearhead.recipe.parts import Parts, meaning, parts_of, slot_of, word
 from clearhead.recipe.registry import kinds
-from clearhead.recipe.settings import Given, Key, Settings, put
+from clearhead.recipe.settings import COMMAND_LINE, SETTINGS, Given, Key, Settings, put
 from clearhead.recipe.spec import KindSpec
 from clearhead.recipe.spreading import spread
 from clearhead.recipe.stack import StackSpec
@@ -24,8 +24,9 @@ def merged(levels: Sequence[Settings]) -> tuple[Settings, Parts]:
     for number, level in enumerate(levels, start=1):
         known = parts_of(levels[:number])
         if any(key in BUDGETS and given.value is not None for key, given in level.items()):
-            # a budget replaces the one of a lower level, whatever it is in
-            settings = {key: given for key, given in settings.items() if key not in BUDGETS}
+            # a budget replaces the one of a recipe, whatever it is in; two that are asked for contradict each other
+            asked = (COMMAND_LINE, SETTINGS)
+            settings = {key: given for key, given in settings.items() if key not in BUDGETS or given.source in asked}
         shared, own = spread(level, parts, known)
         settings = _over(_without_other_parts(settings, lower, known), _over(shared, own, parts), known)
         lower = known

@@ -13,6 +13,7 @@ from clearhead.errors import Problem, RecipeError, did_you_mean
 from clearhead.recipe.attention import AttentionPlace, AttentionSpec, MultiHeadSpec
 from clearhead.recipe.data import TASKS, DataSpec
 from clearhead.recipe.describing import shown
+from clearhead.recipe.display import one_line, tree
 from clearhead.recipe.feedforward import Activation
 from clearhead.recipe.grid import PatchesSpec
 from clearhead.recipe.metrics import metrics_of
@@ -101,7 +102,7 @@ class Seq2SeqSpec(ModelSpec):
     decoder: SerializeAsAny[DecoderSpec] = TransformerDecoderSpec()
     """Writes the target, token by token."""
     cross: CrossSpec = CrossSpec()
-    """How the decoder looks at the encoder."""
+    """How the decoder attends to the encoder."""
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Both stacks, the cross-attention between them, and what tying asks for."""
@@ -142,7 +143,7 @@ class Seq2SeqSpec(ModelSpec):
 
     @model_serializer(mode="wrap")
     def _without_idle_cross(self, rest: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A recipe that is written out names no attention that nobody uses."""
+        """A recipe that is written out leaves out cross-attention that is not used."""
         table: dict[str, Any] = rest(self)
         return table if self.decoder.crosses else {name: part for name, part in table.items() if name != "cross"}
 
@@ -195,7 +196,7 @@ class EncoderModelSpec(ModelSpec):
 
     @property
     def learns(self) -> str:
-        """Hidden tokens of texts; nobody hides patches of images yet."""
+        """Hidden tokens of texts; training on hidden patches of images is not there yet."""
         return "gaps" if self.patches is None else "images"
 
     def refusals(self) -> Iterator[tuple[str, str]]:
@@ -254,7 +255,7 @@ class ClassifierSpec(EncoderModelSpec):
         return "labels" if self.patches is None else "pictures"
 
     def refusals(self) -> Iterator[tuple[str, str]]:
-        """What an encoder refuses, names that do not fit, and a pooler that nobody would look at."""
+        """What an encoder refuses, labels that do not fit, and a pooler that nothing would read."""
         yield from super().refusals()
         if self.labels and len(set(self.labels)) != self.classes:
             yield "labels", f"{len(set(self.labels))} different names for {self.classes} classes"
@@ -320,6 +321,16 @@ class Recipe(Spec):
         if problems:
             raise RecipeError(problems)
         return recipe
+
+    def __repr__(self) -> str:
+        return one_line(self, Recipe(), self.model)
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        """The settings as a tree, for notebooks."""
+        return tree(self, Recipe(), self.model)
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for what cannot work together, in every section."""

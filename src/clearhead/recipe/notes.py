@@ -1,4 +1,4 @@
-"""What a recipe's settings bring along: said where a model is shown, costed or trained, so that nothing surprises."""
+"""What follows from a recipe's settings: shown with a model, its cost and its training, so that nothing surprises."""
 
 from clearhead.recipe.attention import AttentionSpec, LinformerSpec
 from clearhead.recipe.model import CrossSpec, ModelSpec, Recipe

@@ -22,7 +22,7 @@ class PositionSpec(KindSpec):
     per_layer: ClassVar[bool] = False
     """Every layer of a stack has weights of its own; otherwise all layers share one scheme."""
     planar: ClassVar[bool] = False
-    """Knows rows and columns of a grid, which its module is then told."""
+    """Knows the rows and columns of a grid; its module is then given the grid."""
 
     kind: str
     """Which scheme: see `clearhead presets --kinds`."""
@@ -103,7 +103,7 @@ class ShawSpec(PositionSpec):
     relative: Literal["keys", "values", "both"] = "both"
     """Where the vectors enter: in the scores, in the outputs (as the notes have it), or in both."""
     farthest: Annotated[int, Field(ge=1, le=100_000)] = 16
-    """Distances are told apart up to this one, k; those beyond share its vector."""
+    """Distances are distinguished up to this one, k; those beyond share its vector."""
 
 
 class RotarySpec(PositionSpec):

@@ -55,7 +55,8 @@ def read_with_origins(
 ) -> tuple[Recipe, Settings]:
     """The recipe as ``read_recipe`` reads it, and every setting that was given, with its place; the rest are defaults.
 
-    Settings that several parts share stand under each part: ``model.layers`` as ``("model", "encoder", "layers")``.
+    Settings that several parts share stand under each part: ``model.layers`` as ``("model", "encoder", "layers")``. Of
+    a ``Recipe`` as the source, what was set counts as given.
     """
     changes = [settings_of_python(settings or {}), settings_of_overrides(overrides)]
     levels = [] if source is None else _levels(source)
@@ -64,17 +65,9 @@ def read_with_origins(
     return _resolve([*levels, *changes])
 
 
-def recipe_from(table: Mapping[str, Any], *overrides: str, name: str = "recipe", anew: bool = False) -> Recipe:
+def recipe_from(table: Mapping[str, Any], *overrides: str, name: str = "recipe") -> Recipe:
     """A recipe from a nested mapping, such as the JSON inside a model file; ``name`` appears in errors."""
-    return table_with_origins(table, *overrides, name=name, anew=anew)[0]
-
-
-def table_with_origins(
-    table: Mapping[str, Any], *overrides: str, name: str = "recipe", anew: bool = False
-) -> tuple[Recipe, Settings]:
-    """The recipe as ``recipe_from`` reads it, and every setting that was given."""
-    level, changes = settings_of_mapping(table, name), settings_of_overrides(overrides)
-    return _resolve([_without_results(level, [changes]) if anew else level, changes])
+    return _resolve([settings_of_mapping(table, name), settings_of_overrides(overrides)])[0]
 
 
 def recipe_of_header(header: Header) -> Recipe:
@@ -104,7 +97,7 @@ def read_decoding(recipe: Recipe, *overrides: str, settings: Mapping[str, Any] |
 def _resolve(levels: Sequence[Settings]) -> tuple[Recipe, Settings]:
     """The recipe that all levels describe together, the lowest first; and what was stated."""
     load_plugins()
-    settings, parts = merged(levels)
+    settings, parts = merged([level for level in levels if level])
     return recipe_of(settings, parts), {key: given for key, given in settings.items() if given.stated}
 
 
@@ -141,7 +134,7 @@ def _levels(source: Source) -> list[Settings]:
 
 
 def _was_trained(source: Source, levels: Sequence[Settings]) -> bool:
-    """Whether a recipe holds what training decided; one that somebody wrote seldom states a vocabulary."""
+    """Whether a recipe holds what training decided; one that a person wrote seldom states a vocabulary."""
     if isinstance(source, Recipe):
         return any(given.stated and key[:2] == _VOCABULARY for level in levels for key, given in level.items())
     return named(source) in ("run", "model")

@@ -1,4 +1,4 @@
-"""Specs of recurrent encoders and decoders, and of how a recurrent decoder looks at the encoder (L1.3).
+"""Specs of recurrent encoders and decoders, and of how a recurrent decoder attends to the encoder (L1.3).
 
 They stand where Transformer stacks stand: either encoder feeds either decoder.
 """
@@ -121,7 +121,7 @@ class RecurrentDecoderSpec(_Recurrent, DecoderSpec):
     """A recurrent net that writes token by token, with or without attention to the encoder (L1.3)."""
 
     attention: SerializeAsAny[AlignmentSpec] = LuongSpec()
-    """How it looks at the encoder."""
+    """How it attends to the encoder."""
     start: Literal["ends", "mean", "zero"] = "ends"
     """The first state: tanh(W·x) of the encoder's first and last vectors, or of the mean of all; or zero."""
 

@@ -27,7 +27,7 @@ class Given:
     order: int = 0
     """The number of a command-line argument, to report problems in the order they were typed."""
     stated: bool = True
-    """Whether somebody chose it; False for what a ``Recipe`` object has by default."""
+    """False for what a ``Recipe`` object merely has by default."""
 
     @property
     def where(self) -> str:
@@ -46,6 +46,8 @@ Tree = dict[str, "Tree | Given"]
 
 PRESET = "preset "
 """What the source of a preset's settings begins with; its name follows."""
+COMMAND_LINE, SETTINGS = "command line", "settings"
+"""The sources of changes: as text, and as Python objects."""
 MOST_SETTINGS = 2_000
 """A complete recipe has about 150."""
 LONGEST_NAME = 200

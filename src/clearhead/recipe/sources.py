@@ -14,7 +14,18 @@ from clearhead.errors import Problem, RecipeError, did_you_mean
 from clearhead.recipe.describing import short
 from clearhead.recipe.model import Recipe
 from clearhead.recipe.parts import full_names
-from clearhead.recipe.settings import DEEPEST, MOST_SETTINGS, PRESET, Given, Key, Settings, leaves, put
+from clearhead.recipe.settings import (
+    COMMAND_LINE,
+    DEEPEST,
+    MOST_SETTINGS,
+    PRESET,
+    SETTINGS,
+    Given,
+    Key,
+    Settings,
+    leaves,
+    put,
+)
 from clearhead.recipe.spec import KindSpec, Spec
 from clearhead.recipe.writing import recipe_table
 
@@ -112,23 +123,21 @@ def settings_of_overrides(overrides: Sequence[str]) -> Settings:
     settings: Settings = {}
     problems = []
     if len(overrides) > MOST_SETTINGS:
-        raise RecipeError(
-            [Problem("command line", "", f"{len(overrides):,} changes; up to {MOST_SETTINGS:,} are read")]
-        )
+        raise RecipeError([Problem(COMMAND_LINE, "", f"{len(overrides):,} changes; up to {MOST_SETTINGS:,} are read")])
     for order, text in enumerate(overrides):
         name, equals, value = text.partition("=")
         key = tuple(part.strip() for part in name.split("."))
         if not equals or len(key) < 2 or not all(key):
             meant = [f"{full}={short(value)}" for full in full_names(key[0])] if equals and len(key) == 1 else []
             hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
-            problems.append(Problem("command line", short(text), f"an override reads section.key=value{hint}"))
+            problems.append(Problem(COMMAND_LINE, short(text), f"an override reads section.key=value{hint}"))
             continue
         if reason := _no_recipe(text):
-            problems.append(Problem("command line", short(name), reason))
+            problems.append(Problem(COMMAND_LINE, short(name), reason))
             continue
-        given = Given(_toml_value(value.strip()), ".".join(key), "command line", order=order)
+        given = Given(_toml_value(value.strip()), ".".join(key), COMMAND_LINE, order=order)
         try:
-            found = leaves({"": given.value}, "command line", key)
+            found = leaves({"": given.value}, COMMAND_LINE, key)
         except RecipeError as error:
             problems += error.problems
             continue
@@ -168,19 +177,21 @@ def settings_of_mapping(table: Mapping[str, Any], name: str) -> Settings:
 def settings_of_python(settings: Mapping[str, Any]) -> Settings:
     """Settings as Python objects, by names with dots, as tables, or both: ``{"model.width": 64, "data": {"dev": …}}``.
 
-    Tuples are read as lists, paths as texts, and numbers of other libraries (numpy's) as plain numbers.
+    Tuples are read as lists, paths as texts, and numbers of other libraries (numpy's) as plain numbers. Of two values
+    for one setting the later one counts.
     """
     found: Settings = {}
     problems = []
-    for order, (words, value) in enumerate(leaves(settings, "settings")):
+    place = {word: number for number, word in enumerate(settings)}
+    for words, value in sorted(leaves(settings, SETTINGS), key=lambda leaf: place[leaf[0][0]]):
         key = tuple(part.strip() for word in words for part in word.split("."))
         name = ".".join(key)
         if not all(key):
-            problems.append(Problem("settings", short(name), "a setting is named section.key"))
+            problems.append(Problem(SETTINGS, short(name), "a setting is named section.key"))
         elif len(key) > DEEPEST:
-            problems.append(Problem("settings", short(name), f"is no setting: names have up to {DEEPEST} parts"))
+            problems.append(Problem(SETTINGS, short(name), f"is no setting: names have up to {DEEPEST} parts"))
         else:
-            put(found, key, Given(_plain(value), name, "settings", order=order))
+            put(found, key, Given(_plain(value), name, SETTINGS, order=place[words[0]]))
     if problems:
         raise RecipeError(problems)
     return found
@@ -198,14 +209,14 @@ def _plain(value: Any) -> Any:
 
 
 def settings_of_recipe(recipe: Recipe) -> Settings:
-    """Everything that a recipe says; ``stated`` tells what somebody set from what is there by default."""
+    """Everything that a recipe says, and whether it was set (``stated``) or is a default."""
     stated = set(_stated(recipe))
     table = settings_of_mapping(recipe_table(recipe), "recipe")
     return {key: replace(given, stated=key in stated) for key, given in table.items()}
 
 
 def _stated(spec: Spec, path: Key = ()) -> Iterator[Key]:
-    """The settings of a table, and of those inside of it, that somebody set; a kind other than the usual one is set."""
+    """The settings of a table, and of tables inside it, that were set; a kind other than the default counts as set."""
     for name in spec.model_fields_set:
         value, usual = getattr(spec, name), type(spec).model_fields[name].default
         if not isinstance(value, Spec):

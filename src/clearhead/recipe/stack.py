@@ -83,10 +83,10 @@ class DecoderSpec(StackSpec):
 
     slot: ClassVar[str] = "decoder"
     crosses: ClassVar[bool] = False
-    """Looks at the encoder by the attention of ``[model.cross]``; otherwise by settings of its own, or not at all."""
+    """Attends to the encoder through ``[model.cross]``; otherwise by settings of its own, or not at all."""
 
     def memory_refusals(self, memory_width: int | None) -> Iterator[tuple[str, str]]:
-        """Yield (setting, reason) for what cannot look at an encoder of this width; None if there is no encoder."""
+        """Yield (setting, reason) for what cannot attend to an encoder of this width; None if there is no encoder."""
         del memory_width
         yield from ()
 

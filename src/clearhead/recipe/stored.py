@@ -49,7 +49,7 @@ class Header:
     file_size: int
 
     def recipe_table(self) -> dict[str, Any]:
-        """The recipe that the model was built from, as a nested table, not looked into yet."""
+        """The recipe that the model was built from, as a nested table, not validated yet."""
         text = self.metadata.get("recipe", "")
         if len(text) > LARGEST_RECIPE:
             raise ModelFileError(f"{self.path}: its recipe has {len(text):,} characters; {LARGEST_RECIPE:,} are read")

@@ -86,7 +86,7 @@ class TrainingSpec(Spec):
     evaluate_every: Steps | None = None
     """Steps between evaluations; without it one a minute for a budget in minutes, else at most twenty in a run."""
     patience: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Stop after this many evaluations without a better score; a lower loss alone is none."""
+    """Stop after this many evaluations without a better score; a lower loss alone does not count as better."""
     metric: Annotated[str, Field(max_length=40)] = "auto"
     """What the best model is chosen by: a metric of the family (see Metrics below); of equal scores, the one with the
     lower loss. auto: line_error for pairs of symbols or characters, bleu for other pairs, perplexity for lm and
