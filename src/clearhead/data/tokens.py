@@ -6,8 +6,9 @@ Four specials come first in every vocabulary: <pad> <s> </s> <unk>. An encoder's
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any, Literal, Protocol
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -24,6 +25,17 @@ PAD, BOS, EOS, UNK = range(4)
 Kind = Literal["characters", "symbols", "bpe", "unigram"]
 Case = Literal["keep", "lower"]
 """What becomes of capital letters: `data.case`."""
+LARGEST_SIZE = 32_000
+"""Subwords that are learnt at most, if the recipe does not say."""
+_CHUNK = 10_000
+
+
+class Texts(Protocol):
+    """Texts to learn from, gone over as often as needed: a list, or what stands on the disk."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[str]: ...
 
 
 class Codec:
@@ -59,7 +71,7 @@ class Codec:
 
     @classmethod
     def learn(
-        cls, kind: Kind, texts: Sequence[str], size: int | None = None, *, masked: bool = False, case: Case = "keep"
+        cls, kind: Kind, texts: Texts, size: int | None = None, *, masked: bool = False, case: Case = "keep"
     ) -> "Codec":
         """Learn a vocabulary from training text, with <mask> in it or without, with capitals or without."""
         # words stand apart from a <mask> beside them by a space, which is no token of its own; characters do not
@@ -153,7 +165,7 @@ class Codec:
         return "symbols" if parts["pre_tokenizer"]["type"] == "WhitespaceSplit" else "characters"
 
 
-def _closed(kind: Kind, texts: Sequence[str], specials: Sequence[AddedToken]) -> Tokenizer:
+def _closed(kind: Kind, texts: Texts, specials: Sequence[AddedToken]) -> Tokenizer:
     """Every character, or every symbol between spaces, that the training text has."""
     units: Counter[str] = Counter()
     for text in texts:
@@ -171,7 +183,7 @@ def _closed(kind: Kind, texts: Sequence[str], specials: Sequence[AddedToken]) ->
     return tokenizer
 
 
-def _subwords(kind: Kind, texts: Sequence[str], size: int, specials: Sequence[AddedToken]) -> Tokenizer:
+def _subwords(kind: Kind, texts: Texts, size: int, specials: Sequence[AddedToken]) -> Tokenizer:
     """Pieces of words: byte-level BPE, which knows every text, or unigram."""
     common: dict[str, Any] = {"vocab_size": size, "special_tokens": list(specials), "show_progress": False}
     trainer: Any
@@ -188,23 +200,55 @@ def _subwords(kind: Kind, texts: Sequence[str], size: int, specials: Sequence[Ad
         tokenizer.decoder = decoders.Metaspace()
         trainer = trainers.UnigramTrainer(unk_token="<unk>", **common)
     with library(f"{size} tokens of kind {kind} cannot be learnt from this text (data.source.size, data.target.size)"):
-        tokenizer.train_from_iterator(texts, trainer)
+        tokenizer.train_from_iterator(_chunks(texts), trainer)
     return tokenizer
 
 
-def lowered(texts: Sequence[str]) -> list[str]:
+class _Lowered:
+    """Texts in small letters, made while they are gone over."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __iter__(self) -> Iterator[str]:
+        lower: Callable[[str], str] = normalizers.Lowercase().normalize_str
+        return map(lower, self._texts)
+
+
+class _Joined:
+    """Texts, and then others."""
+
+    def __init__(self, *parts: Texts) -> None:
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(self._parts)
+
+
+def lowered(texts: Texts) -> Texts:
     """Texts in small letters, as the tokenizer makes them."""
-    lower = normalizers.Lowercase()
-    return [lower.normalize_str(text) for text in texts]
+    return _Lowered(texts)
 
 
-def suitable_kind(texts: Sequence[str]) -> Kind:
+def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
+    rest = iter(texts)
+    while chunk := list(islice(rest, _CHUNK)):
+        yield chunk
+
+
+def suitable_kind(texts: Texts) -> Kind:
     """What suits these lines: symbols, characters, or subwords.
 
     Symbols: a small, closed set of words that come back again and again (phones, letters with spaces between).
     Characters: single words of a small alphabet. Everything else is sentences, and gets byte-level BPE.
     """
-    sample = texts[:: max(1, len(texts) // 20_000)]
+    sample = list(islice(texts, 0, None, max(1, len(texts) // 20_000)))
     words = Counter(word for text in sample for word in text.split())
     total = sum(words.values())
     if total >= 2 * len(sample) and len(words) <= max(20, min(500, total // 20)):
@@ -215,19 +259,26 @@ def suitable_kind(texts: Sequence[str]) -> Kind:
     return "bpe"
 
 
-def suitable_size(texts: Sequence[str]) -> int:
+def suitable_size(texts: Texts) -> int:
     """Subwords for this much text: about a third of its distinct words, between 500 and 32,000."""
-    words = {word for text in texts for word in re.findall(r"\w+", text)}
-    return max(500, min(32_000, len(words) // 300 * 100))
+    seen: set[str] = set()
+    words: set[str] = set()
+    for chunk in _chunks(texts):
+        new = set(" ".join(chunk).split()) - seen  # what stands between spaces is looked into once
+        words.update(re.findall(r"\w+", " ".join(new)))
+        seen |= new
+        if len(words) >= 3 * LARGEST_SIZE:
+            return LARGEST_SIZE
+    return max(500, min(LARGEST_SIZE, len(words) // 300 * 100))
 
 
-def suitable_sharing(source: Sequence[str], target: Sequence[str]) -> bool:
+def suitable_sharing(source: Texts, target: Texts) -> bool:
     """Whether one vocabulary suits both sides: their alphabets overlap."""
-    left, right = ({character for text in side[:20_000] for character in text} for side in (source, target))
+    left, right = (set().union(*islice(side, 20_000)) for side in (source, target))
     return len(left & right) >= 0.5 * min(len(left), len(right))
 
 
-def learn_codecs(source: Sequence[str], target: Sequence[str], spec: DataSpec) -> tuple[Codec, Codec]:
+def learn_codecs(source: Texts, target: Texts, spec: DataSpec) -> tuple[Codec, Codec]:
     """The tokenizers of both sides as ``[data]`` describes them, one for both if they share it.
 
     ``data.case`` is about the source; if one vocabulary serves both sides, each has a tokenizer of its own over it.
@@ -240,7 +291,7 @@ def learn_codecs(source: Sequence[str], target: Sequence[str], spec: DataSpec) -
     if shared is None:
         shared = left == right and left in ("bpe", "unigram") and suitable_sharing(source, target)
     if shared:
-        both = Codec.learn(left, [*source, *target], spec.source.size or spec.target.size)
+        both = Codec.learn(left, _Joined(source, target), spec.source.size or spec.target.size)
         return (both if spec.case == "keep" else both.lowering()), both
     return (
         Codec.learn(left, source, spec.source.size, case=spec.case),
@@ -248,7 +299,7 @@ def learn_codecs(source: Sequence[str], target: Sequence[str], spec: DataSpec) -
     )
 
 
-def learn_codec(texts: Sequence[str], spec: TokenizerSpec, *, masked: bool = False, case: Case = "keep") -> Codec:
+def learn_codec(texts: Texts, spec: TokenizerSpec, *, masked: bool = False, case: Case = "keep") -> Codec:
     """The tokenizer of a family that has one side."""
     if case == "lower":
         texts = lowered(texts)
