@@ -46,6 +46,7 @@ from clearhead.data.pictures import EncodedPictures, pixels_of, read_pictures, w
 from clearhead.data.sequences import beginning, pieces, windows
 from clearhead.data.skipped import BadLine, Skipped
 from clearhead.data.stream import arriving_lines
+from clearhead.data.texts import suitable_kind
 from clearhead.data.tokens import (
     BOS,
     EOS,
@@ -57,7 +58,6 @@ from clearhead.data.tokens import (
     codecs_of,
     learn_codec,
     learn_codecs,
-    suitable_kind,
 )
 
 __all__ = [

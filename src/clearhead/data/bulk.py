@@ -6,11 +6,12 @@ text are those of its words, one after the other. Texts in which something else 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clearhead.data.texts import words_of
 from clearhead.data.tokens import Codec
 
 _UNITS, _CHARACTERS = 300_000, 10_000_000
@@ -47,8 +48,7 @@ class BulkEncoder:
         units, counts = self._cut(texts)
         if not self._table.has_room:
             self._table = _Table()
-        self._table.learn([unit for unit in dict.fromkeys(units) if unit not in self._table.numbers], self._codec)
-        found = self._table.look_up(units)
+        found = self._table.look_up(units, self._codec)
         # a text ends where its last unit does
         ends = np.concatenate([[0], np.cumsum(found.lengths)])[np.cumsum(counts)]  # (texts,)
         return Rows(found.ids, np.diff(ends, prepend=0))
@@ -59,16 +59,7 @@ class BulkEncoder:
             return texts, np.ones(len(texts), dtype=np.int64)
         if self._kind == "characters":
             return "".join(texts), _sizes(texts)
-        if self._regular(whole := " ".join(texts)):
-            return whole.split(), np.fromiter((text.count(" ") + 1 for text in texts), np.int64, len(texts))
-        rows = [text.split() if self._regular(text) else [text] for text in texts]
-        return list(chain.from_iterable(rows)), _sizes(rows)
-
-    def _regular(self, text: str) -> bool:
-        """Whether a text is words with one space between them, and no other kind of space."""
-        words, spaces = text.split(), text.count(" ")
-        between = len(text) - sum(map(len, words))
-        return len(words) == spaces + 1 and between == spaces and (self._kind != "unigram" or _MARK not in text)
+        return words_of(texts, whole_with=_MARK if self._kind == "unigram" else "")
 
 
 class _Table:
@@ -84,8 +75,22 @@ class _Table:
     def has_room(self) -> bool:
         return len(self.numbers) < _UNITS and self._characters < _CHARACTERS
 
-    def learn(self, units: Sequence[str], codec: Codec) -> None:
-        """Tokenize what is new."""
+    def look_up(self, units: Sequence[str], codec: Codec) -> Rows:
+        """The ids of each unit; what is new is tokenized."""
+        chosen = np.fromiter(map(self.numbers.get, units, repeat(-1)), dtype=np.int64, count=len(units))
+        new = np.flatnonzero(chosen < 0)
+        if len(new):
+            unknown = [units[index] for index in new.tolist()]
+            self._learn(list(dict.fromkeys(unknown)), codec)
+            chosen[new] = [self.numbers[unit] for unit in unknown]
+        lengths = self._sizes[chosen]
+        starts = (np.cumsum(self._sizes) - self._sizes)[chosen]
+        ends = np.cumsum(lengths)
+        # token t of a unit stands at its start + t: a number that counts on over all tokens, moved at each unit
+        places = np.arange(int(lengths.sum())) + np.repeat(starts - (ends - lengths), lengths)
+        return Rows(self._ids[places], lengths)
+
+    def _learn(self, units: Sequence[str], codec: Codec) -> None:
         rows = codec.encode(units)
         sizes = _sizes(rows)
         ids = np.fromiter(chain.from_iterable(rows), dtype=np.uint32, count=int(sizes.sum()))
@@ -93,16 +98,6 @@ class _Table:
         self._characters += sum(map(len, units))
         self._ids = np.concatenate([self._ids, ids])
         self._sizes = np.concatenate([self._sizes, sizes])
-
-    def look_up(self, units: Sequence[str]) -> Rows:
-        """The ids of each unit."""
-        chosen = np.fromiter(map(self.numbers.__getitem__, units), dtype=np.int64, count=len(units))
-        lengths = self._sizes[chosen]
-        starts = (np.cumsum(self._sizes) - self._sizes)[chosen]
-        ends = np.cumsum(lengths)
-        # token t of a unit stands at its start + t: a number that counts on over all tokens, moved at each unit
-        places = np.arange(int(lengths.sum())) + np.repeat(starts - (ends - lengths), lengths)
-        return Rows(self._ids[places], lengths)
 
 
 def _sizes(parts: Sequence[Sequence[object]]) -> NDArray[np.int64]:

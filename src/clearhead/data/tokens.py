@@ -4,15 +4,15 @@ Four specials come first in every vocabulary: <pad> <s> </s> <unk>. An encoder's
 """
 
 import json
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
-from typing import Any, Literal, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from clearhead.data.library import library
+from clearhead.data.subwords import learn_subwords
+from clearhead.data.texts import Joined, Kind, Texts, lowered, suitable_kind, suitable_sharing
 from clearhead.errors import DataError
 from clearhead.recipe import DataSpec, TokenizerSpec
 
@@ -22,20 +22,8 @@ MASK = "<mask>"
 MASKS = (MASK, "[MASK]")
 """How tokenizers spell it: ours and RoBERTa's, BERT's."""
 PAD, BOS, EOS, UNK = range(4)
-Kind = Literal["characters", "symbols", "bpe", "unigram"]
 Case = Literal["keep", "lower"]
 """What becomes of capital letters: `data.case`."""
-LARGEST_SIZE = 32_000
-"""Subwords that are learnt at most, if the recipe does not say."""
-_CHUNK = 10_000
-
-
-class Texts(Protocol):
-    """Texts to learn from, gone over as often as needed: a list, or what stands on the disk."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[str]: ...
 
 
 class Codec:
@@ -83,7 +71,7 @@ class Codec:
         if kind in ("characters", "symbols"):
             tokenizer = _closed(kind, texts, specials)
         else:
-            tokenizer = _subwords(kind, texts, size or suitable_size(texts), specials)
+            tokenizer = learn_subwords(kind, texts, size, specials)
         return cls(tokenizer).lowering() if case == "lower" else cls(tokenizer)
 
     @classmethod
@@ -183,101 +171,6 @@ def _closed(kind: Kind, texts: Texts, specials: Sequence[AddedToken]) -> Tokeniz
     return tokenizer
 
 
-def _subwords(kind: Kind, texts: Texts, size: int, specials: Sequence[AddedToken]) -> Tokenizer:
-    """Pieces of words: byte-level BPE, which knows every text, or unigram."""
-    common: dict[str, Any] = {"vocab_size": size, "special_tokens": list(specials), "show_progress": False}
-    trainer: Any
-    if kind == "bpe":
-        tokenizer = Tokenizer(models.BPE())
-        # a space before every text, so that its first word is cut like any other; taken away again when decoding
-        tokenizer.normalizer = normalizers.Prepend(" ")
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
-        trainer = trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **common)
-    else:
-        tokenizer = Tokenizer(models.Unigram())
-        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-        tokenizer.decoder = decoders.Metaspace()
-        trainer = trainers.UnigramTrainer(unk_token="<unk>", **common)
-    with library(f"{size} tokens of kind {kind} cannot be learnt from this text (data.source.size, data.target.size)"):
-        tokenizer.train_from_iterator(_chunks(texts), trainer)
-    return tokenizer
-
-
-class _Lowered:
-    """Texts in small letters, made while they are gone over."""
-
-    def __init__(self, texts: Texts) -> None:
-        self._texts = texts
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def __iter__(self) -> Iterator[str]:
-        lower: Callable[[str], str] = normalizers.Lowercase().normalize_str
-        return map(lower, self._texts)
-
-
-class _Joined:
-    """Texts, and then others."""
-
-    def __init__(self, *parts: Texts) -> None:
-        self._parts = parts
-
-    def __len__(self) -> int:
-        return sum(map(len, self._parts))
-
-    def __iter__(self) -> Iterator[str]:
-        return chain.from_iterable(self._parts)
-
-
-def lowered(texts: Texts) -> Texts:
-    """Texts in small letters, as the tokenizer makes them."""
-    return _Lowered(texts)
-
-
-def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    rest = iter(texts)
-    while chunk := list(islice(rest, _CHUNK)):
-        yield chunk
-
-
-def suitable_kind(texts: Texts) -> Kind:
-    """What suits these lines: symbols, characters, or subwords.
-
-    Symbols: a small, closed set of words that come back again and again (phones, letters with spaces between).
-    Characters: single words of a small alphabet. Everything else is sentences, and gets byte-level BPE.
-    """
-    sample = list(islice(texts, 0, None, max(1, len(texts) // 20_000)))
-    words = Counter(word for text in sample for word in text.split())
-    total = sum(words.values())
-    if total >= 2 * len(sample) and len(words) <= max(20, min(500, total // 20)):
-        return "symbols"
-    alphabet = {character for text in sample for character in text}
-    if total <= 1.2 * len(sample) and len(alphabet) <= 500:
-        return "characters"
-    return "bpe"
-
-
-def suitable_size(texts: Texts) -> int:
-    """Subwords for this much text: about a third of its distinct words, between 500 and 32,000."""
-    seen: set[str] = set()
-    words: set[str] = set()
-    for chunk in _chunks(texts):
-        new = set(" ".join(chunk).split()) - seen  # what stands between spaces is looked into once
-        words.update(re.findall(r"\w+", " ".join(new)))
-        seen |= new
-        if len(words) >= 3 * LARGEST_SIZE:
-            return LARGEST_SIZE
-    return max(500, min(LARGEST_SIZE, len(words) // 300 * 100))
-
-
-def suitable_sharing(source: Texts, target: Texts) -> bool:
-    """Whether one vocabulary suits both sides: their alphabets overlap."""
-    left, right = (set().union(*islice(side, 20_000)) for side in (source, target))
-    return len(left & right) >= 0.5 * min(len(left), len(right))
-
-
 def learn_codecs(source: Texts, target: Texts, spec: DataSpec) -> tuple[Codec, Codec]:
     """The tokenizers of both sides as ``[data]`` describes them, one for both if they share it.
 
@@ -291,7 +184,7 @@ def learn_codecs(source: Texts, target: Texts, spec: DataSpec) -> tuple[Codec, C
     if shared is None:
         shared = left == right and left in ("bpe", "unigram") and suitable_sharing(source, target)
     if shared:
-        both = Codec.learn(left, _Joined(source, target), spec.source.size or spec.target.size)
+        both = Codec.learn(left, Joined(source, target), spec.source.size or spec.target.size)
         return (both if spec.case == "keep" else both.lowering()), both
     return (
         Codec.learn(left, source, spec.source.size, case=spec.case),
