@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from clearhead.data import PAIRS, check_corpus, read_corpus, read_encoded, write_encoded
+from clearhead.data import PAIRS, check_corpus, read_corpus
 from clearhead.recipe import DataSpec, read_recipe
-from clearhead.training import objective_of
+from clearhead.training import prepare as prepared
 
 MILLION = 1_000_000
 WORDS = 20_000
@@ -33,19 +33,16 @@ def write_pairs(file: Path, count: int, seed: int = 1) -> None:
 
 
 def prepare(file: Path, folder: Path) -> str:
-    """What training does before its first step."""
-    recipe = read_recipe(None, f"data.train={file}")
-    corpus = read_corpus(recipe.data, PAIRS)
-    (source, target), _ = objective_of(recipe).learn(corpus)
-    write_encoded(corpus.train(), source, target, folder, "train", max_length=recipe.data.max_length)
-    examples = read_encoded(folder, "train")
-    if len(examples) + examples.too_long != corpus.train_size:
-        raise SystemExit(f"{corpus.train_size:,} training pairs, {len(examples):,} written: some are missing")
+    """What training does before its first step: all of it but building a model."""
+    run = prepared(read_recipe(None, f"data.train={file}", "training.steps=1"), folder)
+    examples = run.examples
+    if len(examples) + examples.too_long != run.corpus.train_size:
+        raise SystemExit(f"{run.corpus.train_size:,} training pairs, {len(examples):,} written: some are missing")
     return f"{len(examples):,} pairs, {examples.tokens:,} target tokens"
 
 
 def read(file: Path, folder: Path) -> str:
-    """Reading alone: twice over the file, to count and to split."""
+    """Reading alone: one pass over the file."""
     del folder
     corpus = read_corpus(DataSpec(train=str(file)), PAIRS)
     return f"{corpus.train_size:,} train, {len(corpus.dev):,} dev, {len(corpus.test):,} test"

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.data import BOS, EOS, PAD, Codec, EncodedPairs, Pair, make_batch, padding_share, plan_epoch
+from clearhead.data import BOS, EOS, PAD, Codec, EncodedPairs, make_batch, padding_share, plan_epoch
 from clearhead.data.arrays import Side, read_encoded, write_encoded
 
 
@@ -70,8 +70,8 @@ def test_a_batch_is_ended_shifted_and_padded() -> None:
 
 def test_arrays_come_back_from_disk(tmp_path: Path) -> None:
     codec = Codec.learn("characters", ["abc"])
-    pairs = [Pair("ab", "c", 1), Pair("a" * 50, "b", 2), Pair("c", "abc", 3)]
-    write_encoded(pairs, codec, codec, tmp_path, "train", max_length=10)
+    blocks = [[["ab", "a" * 50], ["c", "b"]], [["c"], ["abc"]]]  # sources and targets
+    write_encoded(blocks, codec, codec, tmp_path, "train", max_length=10)
     again = read_encoded(tmp_path, "train")
     assert len(again) == 2
     assert again.too_long == 1

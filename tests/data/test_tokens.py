@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.data import SPECIALS, UNK, Codec, codecs_of, learn_codecs, suitable_kind
-from clearhead.data.tokens import Kind, lowered
+from clearhead.data.texts import Kind, lowered
 from clearhead.errors import DataError
 from clearhead.recipe import DataSpec, TokenizerSpec
 

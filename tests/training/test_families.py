@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from clearhead.data import PAD
+from clearhead.data import PAD, TEXTS, read_corpus
 from clearhead.errors import DataError
 from clearhead.evaluation import dev_scores, evaluate
 from clearhead.models import load_model
@@ -116,7 +116,7 @@ def test_an_lm_learns_more_than_how_often_tokens_occur(tmp_path: Path) -> None:
     assert trainer.metric == "perplexity"
     assert progress.best is not None
     assert progress.best < 3.2
-    corpus = reopen(tmp_path / "run").corpus
+    corpus = read_corpus(reopen(tmp_path / "run").recipe.data, TEXTS)
     tokens = [token for text in corpus.train() for token in [*text.text.split(), "end"]]
     shares = np.unique(tokens, return_counts=True)[1] / len(tokens)
     assert math.exp(-float(np.sum(shares * np.log(shares)))) > 7  # what counting tokens alone would give

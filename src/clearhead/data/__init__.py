@@ -24,16 +24,15 @@ from clearhead.data.batches import (
     window_batch,
 )
 from clearhead.data.check import Finding, Findings, check_corpus
-from clearhead.data.corpus import Corpus, read_corpus
+from clearhead.data.corpus import Corpus, TrainTexts, read_corpus
 from clearhead.data.examples import Example, Labelled, Pair, Picture, Text
 from clearhead.data.formats import (
     LABELS,
     PAIRS,
     PICTURES,
     TEXTS,
-    BadLine,
+    Block,
     Format,
-    Skipped,
     Where,
     format_of,
     shown,
@@ -45,7 +44,9 @@ from clearhead.data.lines import decoded, first_line, read_lines
 from clearhead.data.masking import Masker
 from clearhead.data.pictures import EncodedPictures, pixels_of, read_pictures, write_pictures
 from clearhead.data.sequences import beginning, pieces, windows
+from clearhead.data.skipped import BadLine, Skipped
 from clearhead.data.stream import arriving_lines
+from clearhead.data.texts import suitable_kind
 from clearhead.data.tokens import (
     BOS,
     EOS,
@@ -57,7 +58,6 @@ from clearhead.data.tokens import (
     codecs_of,
     learn_codec,
     learn_codecs,
-    suitable_kind,
 )
 
 __all__ = [
@@ -74,6 +74,7 @@ __all__ = [
     "UNK",
     "BadLine",
     "Batch",
+    "Block",
     "Codec",
     "Corpus",
     "Encoded",
@@ -94,6 +95,7 @@ __all__ = [
     "Skipped",
     "Text",
     "TextBatch",
+    "TrainTexts",
     "Where",
     "arriving_lines",
     "beginning",

@@ -4,21 +4,18 @@ One side of a part is two files: all ids one after the other, and the place wher
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.data.examples import Labelled, Pair, Text
+from clearhead.data.bulk import BulkEncoder, Rows
 from clearhead.data.tokens import Codec
-
-_CHUNK = 10_000
-E = TypeVar("E")
 
 
 @dataclass(frozen=True)
@@ -114,23 +111,37 @@ class EncodedWindows(EncodedTexts):
 
 
 def write_encoded(
-    pairs: Iterable[Pair], source: Codec, target: Codec, folder: Path, name: str, *, max_length: int
+    blocks: Iterable[Sequence[Sequence[str]]],
+    source: Codec,
+    target: Codec,
+    folder: Path,
+    name: str,
+    *,
+    max_length: int,
 ) -> None:
-    """Encode pairs chunk by chunk into ``folder``; pairs with a side longer than ``max_length`` are counted."""
+    """Encode pairs block by block into ``folder``; pairs with a side longer than ``max_length`` are counted.
+
+    A block is some sources and as many targets.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    too_long, kept = 0, 0
-    with _Writer(folder / f"{name}.source") as left, _Writer(folder / f"{name}.target") as right:
-        for chunk in _chunks(iter(pairs)):
-            sources = source.encode([pair.source for pair in chunk])
-            targets = target.encode([pair.target for pair in chunk])
-            for s, t in zip(sources, targets, strict=True):
-                if max(len(s), len(t)) > max_length or not s or not t:
-                    too_long += 1
-                    continue
-                left.add(s)
-                right.add(t)
-                kept += 1
-    (folder / f"{name}.json").write_text(json.dumps({"pairs": kept, "too_long": too_long}), encoding="utf-8")
+    left, right = BulkEncoder(source), BulkEncoder(target)
+    pairs, kept = 0, 0
+    with _Writer(folder / f"{name}.source") as sources, _Writer(folder / f"{name}.target") as targets:
+        for block in blocks:
+            s, t = (encoder.encode(texts) for encoder, texts in zip((left, right), block, strict=True))
+            fits = (np.minimum(s.lengths, t.lengths) > 0) & (np.maximum(s.lengths, t.lengths) <= max_length)
+            sources.add(_only(s, fits))
+            targets.add(_only(t, fits))
+            pairs += len(fits)
+            kept += int(fits.sum())
+    (folder / f"{name}.json").write_text(json.dumps({"pairs": kept, "too_long": pairs - kept}), encoding="utf-8")
+
+
+def _only(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
+    """Those rows that are chosen."""
+    if chosen.all():
+        return rows
+    return Rows(rows.ids[np.repeat(chosen, rows.lengths)], rows.lengths[chosen])
 
 
 def read_encoded(folder: Path, name: str) -> EncodedPairs:
@@ -140,7 +151,7 @@ def read_encoded(folder: Path, name: str) -> EncodedPairs:
 
 
 def write_texts(
-    examples: Iterable[Text | Labelled],
+    blocks: Iterable[Sequence[Sequence[str]]],
     codec: Codec,
     folder: Path,
     name: str,
@@ -149,21 +160,30 @@ def write_texts(
     max_length: int,
     labels: Mapping[str, int] | None = None,
 ) -> None:
-    """Encode lines chunk by chunk into ``folder``; ``cut`` says what a model reads of a line, in one sequence or more.
+    """Encode lines block by block into ``folder``; ``cut`` says what a model reads of a line, in one sequence or more.
 
-    With ``labels``, the number of each class, the classes of the lines are written too.
+    A block is some texts; with ``labels``, the number of each class, it is their classes, which are written too, and
+    the texts.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    too_long = 0
+    encoder, too_long = BulkEncoder(codec), 0
     with _Writer(folder / f"{name}.text") as lines, (folder / f"{name}.labels").open("wb") as classes:
-        for chunk in _chunks(iter(examples)):
-            for example, ids in zip(chunk, codec.encode([example.text for example in chunk]), strict=True):
-                too_long += len(ids) > max_length
-                for row in cut(ids):
-                    lines.add(row)
-                    if labels is not None and isinstance(example, Labelled):
-                        classes.write(np.int64(labels[example.label]).tobytes())
+        for *given, texts in blocks:
+            encoded = encoder.encode(texts)
+            too_long += int((encoded.lengths > max_length).sum())
+            rows = [cut(ids) for ids in encoded.lists()]
+            lines.add(_joined(rows))
+            if labels is not None:
+                numbers = np.array([labels[label] for label in given[0]], dtype=np.int64)
+                classes.write(np.repeat(numbers, [len(row) for row in rows]).tobytes())
     (folder / f"{name}.json").write_text(json.dumps({"too_long": too_long}), encoding="utf-8")
+
+
+def _joined(lines: Sequence[Sequence[Sequence[int]]]) -> Rows:
+    """The sequences of all lines."""
+    rows = list(chain.from_iterable(lines))
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    return Rows(np.fromiter(chain.from_iterable(rows), dtype=np.uint32, count=int(lengths.sum())), lengths)
 
 
 def read_texts(folder: Path, name: str) -> EncodedTexts:
@@ -186,10 +206,10 @@ class _Writer:
         self._end = 0
         self._starts.write(np.int64(0).tobytes())
 
-    def add(self, ids: list[int]) -> None:
-        self._ids.write(np.asarray(ids, dtype=np.uint32).tobytes())
-        self._end += len(ids)
-        self._starts.write(np.int64(self._end).tobytes())
+    def add(self, rows: Rows) -> None:
+        self._ids.write(rows.ids.tobytes())
+        self._starts.write((self._end + np.cumsum(rows.lengths)).tobytes())
+        self._end += int(rows.lengths.sum())
 
     def __enter__(self) -> "_Writer":
         return self
@@ -203,8 +223,3 @@ def _map(stem: Path) -> Side:
     if not int(starts[-1]):
         return Side(np.zeros(0, dtype=np.uint32), starts)
     return Side(np.memmap(f"{stem}.ids", dtype=np.uint32, mode="r"), starts)
-
-
-def _chunks(examples: Iterator[E]) -> Iterator[list[E]]:
-    while chunk := list(islice(examples, _CHUNK)):
-        yield chunk

@@ -1,18 +1,23 @@
 """The data doctor: what is odd about examples, before anybody trains on them.
 
-Training examples are read chunk by chunk, and only checksums of them are remembered, so that a million pairs fit.
+Training examples are looked at block by block, and only numbers are remembered of them, so that millions fit.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, islice
+from dataclasses import asdict, dataclass, field
+from itertools import compress
+from operator import eq
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from clearhead.data.bulk import BulkEncoder
 from clearhead.data.corpus import Corpus
-from clearhead.data.examples import Labelled, Pair
+from clearhead.data.formats import Block
 from clearhead.data.labels import unknown_labels
+from clearhead.data.repeats import Confusions, Repeats, Shown, examples_at, shown_at
 from clearhead.data.tokens import UNK, Codec, learn_codec, learn_codecs
 
 EXAMPLES = 5
@@ -20,7 +25,6 @@ SAMPLE = 100_000
 """Training examples that tokenizers are learnt from, and whose tokens are counted, at most."""
 REMEMBERED = 4_000_000
 """Training examples that are compared with each other, at most: of more, an even part is."""
-_CHUNK = 10_000
 ODD_RATIO = 9.0
 """A side with this many times the tokens of the other is odd."""
 
@@ -105,30 +109,29 @@ class Findings:
 
 def check_corpus(corpus: Corpus[Any]) -> Findings:
     """Examine train, dev and test."""
-    codecs = _codecs(corpus, _sample(corpus))
+    codecs = _codecs(corpus)
     held_out = {"dev": corpus.dev, "test": corpus.test}
-    sides = {side: SideCheck(codec.kind, len(codec), Counter(), 0) for side, codec in codecs.items()}
-    alphabets: dict[str, set[str]] = {side: set() for side in codecs}
+    sides = {side: _Side(corpus, side, codec) for side, codec in codecs.items()}
     labels: Counter[str] = Counter()
-    leaks, oddities, confusions = _Leaks(corpus, held_out), _Oddities(corpus), _Confusions(corpus)
-    examples, stride, start = corpus.train(), _stride(corpus), 0
-    while chunk := list(islice(examples, _CHUNK)):
-        sampled = set(range(-start % stride, len(chunk), stride))
-        start += len(chunk)
-        sizes = _sizes(codecs, chunk, sampled, corpus.spec.max_length)
-        for side in codecs:
-            sides[side].lengths.update(sizes[index][side] for index in sampled)
-            alphabets[side].update(chain.from_iterable(_texts(chunk, side)))
-        labels.update(example.label for example in chunk if isinstance(example, Labelled))
-        leaks.add(chunk)
-        confusions.add(chunk)
-        oddities.add(chunk, sizes)
+    leaks, oddities, confusions = _Leaks(corpus, held_out), _Oddities(corpus), Confusions(_every(corpus))
+    start, stride = 0, _stride(corpus)
+    for block in corpus.train_blocks():
+        sampled = (start + np.arange(len(block))) % stride == 0
+        start += len(block)
+        counted = np.any([sampled, *(side.may_be_long(block) for side in sides.values())], axis=0)
+        sizes = [side.add(block, sampled, counted) for side in sides.values()]
+        if "label" in corpus.format.columns:
+            classes = corpus.format.column(block, "label")
+            labels.update(classes)
+            confusions.add(classes, corpus.format.column(block, corpus.format.question))
+        leaks.add(block)
+        oddities.add(block, counted, sizes)
     bad = Finding(f"lines that are no {corpus.format.name}", serious=True, count=len(corpus.skipped))
     bad.examples = [str(line) for line in corpus.skipped.first[:EXAMPLES]]
     return Findings(
         name=corpus.format.name,
         sizes={"train": corpus.train_size, "dev": len(corpus.dev), "test": len(corpus.test)},
-        sides={side: replace(found, alphabet=len(alphabets[side])) for side, found in sides.items()},
+        sides={name: side.result() for name, side in sides.items()},
         labels=labels,
         unknown={part: _unknown(codecs, examples) for part, examples in held_out.items() if examples and codecs},
         lost={part: _lost(codecs, examples) for part, examples in held_out.items() if examples and codecs},
@@ -136,7 +139,7 @@ def check_corpus(corpus: Corpus[Any]) -> Findings:
             bad,
             *leaks.findings(),
             *_label_findings(labels, held_out),
-            *confusions.findings(),
+            *_confusion_findings(confusions, corpus),
             *oddities.findings(),
         ],
         notes=(*corpus.notes, *_samples(corpus)),
@@ -160,63 +163,60 @@ def _stride(corpus: Corpus[Any]) -> int:
     return max(1, -(-corpus.train_size // SAMPLE))
 
 
-def _sample(corpus: Corpus[Any]) -> list[Any]:
-    """Training examples, evenly spread."""
-    stride = _stride(corpus)
-    return [example for index, example in enumerate(corpus.train()) if index % stride == 0]
-
-
-def _sizes(
-    codecs: Mapping[str, Codec], chunk: Sequence[Any], sampled: set[int], most: int
-) -> dict[int, dict[str, int]]:
-    """Tokens of each side of the sampled examples, and of all that could be longer than ``most``.
-
-    No tokenizer makes more tokens of a text than it has bytes, and one more.
-    """
-    chosen = sorted(
-        sampled.union(
-            index
-            for index, example in enumerate(chunk)
-            for side in codecs
-            if 4 * len(text := getattr(example, side)) >= most and len(text.encode()) >= most
-        )
-    )
-    sizes: dict[int, dict[str, int]] = {index: {} for index in chosen}
-    for side, codec in codecs.items():
-        rows = codec.encode([getattr(chunk[index], side) for index in chosen])
-        for index, row in zip(chosen, rows, strict=True):
-            sizes[index][side] = len(row)
-    return sizes
-
-
-def _codecs(corpus: Corpus[Any], examples: Sequence[Any]) -> dict[str, Codec]:
-    """The tokenizer of each side of text, by its name."""
+def _codecs(corpus: Corpus[Any]) -> dict[str, Codec]:
+    """The tokenizer of each side of text, by its name, learnt from training examples that are evenly spread."""
+    spec, stride = corpus.spec, _stride(corpus)
+    texts = {side: corpus.train_texts(side, every=stride) for side in corpus.format.texts}
     if corpus.format.parallel:
-        source, target = learn_codecs(_texts(examples, "source"), _texts(examples, "target"), corpus.spec)
+        source, target = learn_codecs(texts["source"], texts["target"], spec)
         return {"source": source, "target": target}
-    spec = corpus.spec
-    return {side: learn_codec(_texts(examples, side), spec.text, case=spec.case) for side in corpus.format.texts}
+    return {side: learn_codec(found, spec.text, case=spec.case) for side, found in texts.items()}
+
+
+class _Side:
+    """What one side of the training examples is like, as more and more of them are seen."""
+
+    def __init__(self, corpus: Corpus[Any], name: str, codec: Codec) -> None:
+        self._column = corpus.format.columns.index(name)
+        self._most = corpus.spec.max_length
+        self._codec, self._encoder = codec, BulkEncoder(codec)
+        self._lengths: Counter[int] = Counter()
+        self._alphabet = np.zeros(0x110000, dtype=bool)  # of every character, whether it was seen
+
+    def may_be_long(self, block: Block) -> NDArray[np.bool_]:
+        """(n,) No tokenizer makes more tokens of a text than it has bytes, and one more."""
+        most = self._most
+        return np.array(
+            [4 * len(text) >= most and len(text.encode()) >= most for text in block.columns[self._column]], dtype=bool
+        )
+
+    def add(self, block: Block, sampled: NDArray[np.bool_], counted: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """(n,) The tokens of the texts that are counted, 0 for others; the lengths are those of sampled ones alone."""
+        texts = block.columns[self._column]
+        self._alphabet[np.frombuffer("".join(texts).encode("utf-32-le"), dtype=np.uint32)] = True
+        sizes = np.zeros(len(block), dtype=np.int64)
+        sizes[counted] = self._encoder.encode(list(compress(texts, counted.tolist()))).lengths
+        self._lengths.update(sizes[sampled].tolist())
+        return sizes
+
+    def result(self) -> SideCheck:
+        return SideCheck(self._codec.kind, len(self._codec), self._lengths, int(self._alphabet.sum()))
 
 
 def _texts(examples: Sequence[Any], side: str) -> list[str]:
     return [getattr(example, side) for example in examples]
 
 
-def _checksum(*texts: str) -> int:
-    """64 bits that stand for texts: among a million, two that differ meet once in 10⁷ corpora."""
-    return int.from_bytes(hashlib.blake2b("\0".join(texts).encode(), digest_size=8).digest(), "big")
-
-
 class _Leaks:
     """What training has seen of dev or test: scores on them would flatter."""
 
     def __init__(self, corpus: Corpus[Any], held_out: Mapping[str, Sequence[Any]]) -> None:
-        self._question = corpus.format.question
+        self._format, self._question = corpus.format, corpus.format.question
         self._keys = {part: dict.fromkeys(example.key for example in examples) for part, examples in held_out.items()}
         self._found: dict[str, set[str]] = {part: set() for part in held_out}
 
-    def add(self, chunk: Sequence[Any]) -> None:
-        keys = {example.key for example in chunk}
+    def add(self, block: Block) -> None:
+        keys = set(self._format.column(block, self._question))
         for part, known in self._keys.items():
             self._found[part] |= keys & known.keys()
 
@@ -244,74 +244,54 @@ def _label_findings(labels: Mapping[str, int], held_out: Mapping[str, Sequence[A
         yield unknown
 
 
-class _Confusions:
-    """Texts that stand there with several labels."""
-
-    def __init__(self, corpus: Corpus[Any]) -> None:
-        self._every = _every(corpus)
-        self._first: dict[int, str] = {}
-        self._labels: dict[int, set[str]] = {}
-        self._finding = Finding("texts with several labels", serious=False)
-        self._texts: dict[int, str] = {}
-
-    def add(self, chunk: Sequence[Any]) -> None:
-        for example in chunk:
-            if not isinstance(example, Labelled):
-                return
-            text = _checksum(example.text)
-            if text % self._every:
-                continue
-            first = self._first.setdefault(text, example.label)
-            if first != example.label:
-                self._labels.setdefault(text, {first}).add(example.label)
-                if len(self._texts) < EXAMPLES:
-                    self._texts.setdefault(text, example.text)
-
-    def findings(self) -> Iterator[Finding]:
-        if not self._first:
-            return
-        self._finding.count = len(self._labels)
-        self._finding.examples = [
-            f"{shown[:40]}: {', '.join(sorted(self._labels[text]))}" for text, shown in self._texts.items()
-        ]
-        yield self._finding
+def _confusion_findings(confusions: Confusions, corpus: Corpus[Any]) -> Iterator[Finding]:
+    if "label" not in corpus.format.columns:
+        return
+    found = confusions.found()
+    finding = Finding("texts with several labels", serious=False, count=len(found))
+    question = corpus.format.columns.index(corpus.format.question)
+    first = found[:EXAMPLES]
+    for (_, labels), example in zip(first, examples_at(corpus, [row for row, _ in first]), strict=True):
+        finding.examples.append(f"{example.columns[question][:40]}: {', '.join(labels)}")
+    yield finding
 
 
 class _Oddities:
     """What stands there twice, is too long, or is no translation."""
 
     def __init__(self, corpus: Corpus[Any]) -> None:
-        name, self._most, self._columns = corpus.format.name, corpus.spec.max_length, corpus.format.columns
+        name, self._most = corpus.format.name, corpus.spec.max_length
+        self._corpus, self._pairs = corpus, corpus.format.parallel
         self._twice = Finding(f"{name} that stand there twice", serious=False)
         self._long = Finding(f"{name} longer than data.max_length ({self._most} tokens)", serious=False)
         self._same = Finding("pairs whose sides are identical", serious=False)
         self._ratio = Finding(f"pairs with one side {ODD_RATIO:.0f} times as long as the other", serious=False)
-        self._every = _every(corpus)
-        self._seen: set[int] = set()
+        self._repeats = Repeats(_every(corpus))
 
-    def add(self, chunk: Sequence[Any], sizes: Mapping[int, Mapping[str, int]]) -> None:
-        for index, example in enumerate(chunk):
-            columns = [getattr(example, column) for column in self._columns]
-            for finding in self._odd(example, columns, list(sizes.get(index, {}).values())):
-                finding.add(f"line {example.line}: {' → '.join(column[:40] for column in columns)}")
+    def add(self, block: Block, counted: NDArray[np.bool_], sizes: Sequence[NDArray[np.int64]]) -> None:
+        """The next examples; of those that are counted, the tokens of each side."""
+        self._repeats.add(["\0".join(columns) for columns in zip(*block.columns, strict=True)])
+        if sizes:
+            self._note(self._long, block, np.max(sizes, axis=0) > self._most)
+        if self._pairs:
+            source, target = block.columns
+            self._note(self._same, block, np.fromiter(map(eq, source, target), dtype=bool, count=len(block)))
+            odd = np.max(sizes, axis=0) > ODD_RATIO * np.maximum(1, np.min(sizes, axis=0))
+            self._note(self._ratio, block, counted & odd)
 
-    def _odd(self, example: Any, columns: Sequence[str], sizes: Sequence[int]) -> Iterator[Finding]:
-        """The oddities of one example."""
-        checksum = _checksum(*columns)
-        if not checksum % self._every:
-            if checksum in self._seen:
-                yield self._twice
-            self._seen.add(checksum)
-        if max(sizes, default=0) > self._most:
-            yield self._long
-        if isinstance(example, Pair):
-            if example.source == example.target:
-                yield self._same
-            if sizes and max(sizes) > ODD_RATIO * max(1, min(sizes)):
-                yield self._ratio
+    def _note(self, finding: Finding, block: Block, odd: NDArray[np.bool_]) -> None:
+        for index in np.flatnonzero(odd).tolist():
+            finding.add(_described(shown_at(block, index)))
 
     def findings(self) -> Iterator[Finding]:
+        again = self._repeats.again()
+        self._twice.count = len(again)
+        self._twice.examples = list(map(_described, examples_at(self._corpus, again[:EXAMPLES].tolist())))
         yield from (self._same, self._twice, self._ratio, self._long)
+
+
+def _described(example: Shown) -> str:
+    return f"line {example.line}: {' → '.join(column[:40] for column in example.columns)}"
 
 
 def _unknown(codecs: Mapping[str, Codec], examples: Sequence[Any]) -> float:

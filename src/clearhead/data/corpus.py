@@ -1,14 +1,21 @@
-"""Train, dev and test: explicit files, or a stable split. Training examples are never all in memory."""
+"""Train, dev and test: explicit files, or a stable split. Every file is read once; training examples stay on disk."""
 
-import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import compress, islice
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from clearhead.data.examples import Example
-from clearhead.data.formats import Format, Skipped, Where, shown
-from clearhead.data.inputs import open_input
+from clearhead.data.fingerprint import Fingerprint, Shares
+from clearhead.data.formats import Block, Format, Scan, Where, shown
+from clearhead.data.hashing import hashes
+from clearhead.data.layout import Layout
+from clearhead.data.skipped import Skipped
+from clearhead.data.spool import Spool, SpooledBlock
 from clearhead.data.tasks import task_examples
 from clearhead.errors import DataError
 from clearhead.recipe import TASKS, DataSpec
@@ -17,6 +24,7 @@ LARGEST_SHARE, MOST_EXAMPLES = 0.05, 2000
 """What is set aside for dev, and for test, if the recipe does not say."""
 MOST_LABELS = 100
 """Different values that a column of labels may have, to be noticed."""
+_CHUNK = 10_000
 E = TypeVar("E", bound=Example)
 
 
@@ -30,62 +38,157 @@ class Corpus(Generic[E]):
     test: list[E]
     skipped: Skipped
     train_size: int
-    _shares: tuple[float, float]
+    _shares: Shares
+    _spool: Spool
+    """All examples of the training file, those of dev and test among them."""
+    _fingerprint: Fingerprint
     notes: tuple[str, ...] = ()
     """What was decided about the files that their owner should know: a header, columns by name, likely labels."""
 
     def train(self) -> Iterator[E]:
-        """The training examples, read from their file again each time."""
-        count = 0
-        for example in _all_examples(self.spec, self.format, Skipped()):
-            if _part(example.key, *self._shares) == "train":
-                count += 1
-                yield example
-        if count != self.train_size:
-            raise DataError(
-                f"{shown(self.spec.train or '')}: has changed while it was read "
-                f"(first {self.train_size:,} {self.format.name} to train on, then {count:,}): "
-                "start again when it is whole"
-            )
+        """The training examples, one by one and as often as wanted: their file is not read again."""
+        for block in self.train_blocks():
+            yield from self.format.examples(block)
+
+    def train_blocks(self) -> Iterator[Block]:
+        """The training examples, many at once."""
+        for block in self._spool:
+            yield _chosen(block, _parts(block.places, self._shares) == _TRAIN)
+
+    def train_columns(self) -> Iterator[Sequence[Sequence[str]]]:
+        """Only their texts: of each block the columns, in the order of ``format.columns``."""
+        return (block.columns for block in self.train_blocks())
+
+    def train_texts(self, column: str, every: int = 1) -> "TrainTexts":
+        """The texts of a column of the training examples; of ``every`` so many the first."""
+        return TrainTexts(self, column, every)
+
+    def release(self) -> None:
+        """Give back what the training examples take on the disk; dev and test stay."""
+        self._spool.release()
 
     def fingerprint(self) -> str:
-        """Changes whenever a file behind the corpus changes."""
-        asked = (self.spec.task, self.spec.stress, self._shares, *(self.spec.columns or ()))
-        digest = hashlib.sha256(repr(asked).encode())
-        for where in (self.spec.train, self.spec.dev, self.spec.test):
-            for name in [where] if isinstance(where, str) else where or []:
-                with open_input(name) as stream:
-                    for block in iter(partial(stream.read, 1 << 20), b""):
-                        digest.update(block)
-        return digest.hexdigest()
+        """Changes whenever a file behind the corpus changes; it is that of the bytes that were read."""
+        return self._fingerprint.value(self._shares)
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """SHA-256 of each file behind the corpus, as it was read."""
+        return self._fingerprint.checksums
 
 
-def read_corpus(spec: DataSpec, format: Format[E]) -> Corpus[E]:
-    """Read what ``[data]`` names: dev and test into memory, training examples only to check and count them."""
+class TrainTexts:
+    """Texts of training examples, evenly spread: as many iterations as wanted, each over the spool of the corpus."""
+
+    def __init__(self, corpus: Corpus[Any], column: str, every: int) -> None:
+        self._corpus, self._every = corpus, every
+        self._column = corpus.format.columns.index(column)
+
+    def __len__(self) -> int:
+        return len(range(0, self._corpus.train_size, self._every))
+
+    def __iter__(self) -> Iterator[str]:
+        seen = 0
+        for block in self._corpus._spool:
+            chosen = np.flatnonzero(_parts(block.places, self._corpus._shares) == _TRAIN)
+            wanted, seen = chosen[-seen % self._every :: self._every], seen + len(chosen)
+            if len(wanted):
+                texts = block.column(self._column)
+                yield from (texts[index] for index in wanted.tolist())
+
+
+def read_corpus(spec: DataSpec, format: Format[E], folder: Path | None = None) -> Corpus[E]:
+    """Read what ``[data]`` names, every file once: dev and test into memory, training examples into a spool on disk.
+
+    ``folder`` is where the spool is made, if it takes more than a few megabytes; the temporary folder without it.
+    """
     if spec.task == "none" and spec.train is None:
         raise DataError(f"nothing to train on: name a file of {format.name}, a task, or data.train in the recipe")
     format = format.selecting(spec.columns)
     skipped, few = Skipped(), _FewValues(format)
-    total = sum(1 for _ in few.watching(_all_examples(spec, format, skipped)))
+    fingerprint = Fingerprint(spec, shares_of(spec, 0))
+    spool, total, notes = Spool(shown(spec.train or ""), folder), 0, []
+    layout = None
+    if spec.task != "none" or spec.train is None:
+        blocks: Iterable[Block] = _task_blocks(spec, format)
+    else:
+        scan = Scan(format, spec.train, fingerprint.watching)
+        blocks, layout = _good(scan, skipped), scan.layout
+        notes += scan.notes
+    for block in blocks:
+        few.watch(block)
+        spool.add(block, hashes(format.column(block, format.question)))
+        total += len(block)
     if spec.train is not None:
         format.refuse_strange(spec.train, total, skipped, spec.bad_lines)
-    shares = _shares(spec, total)
-    parts: dict[str, list[E]] = {"dev": [], "test": []}
-    if any(shares):
-        for example in _all_examples(spec, format, Skipped()):
-            if (part := _part(example.key, *shares)) != "train":
-                parts[part].append(example)
+    shares = shares_of(spec, total)
+    parts = _held_out(spool, format, shares) if any(shares) else {"dev": [], "test": []}
     train_size = total - len(parts["dev"]) - len(parts["test"])
     for part, where in (("dev", spec.dev), ("test", spec.test)):
         if where is not None:
-            parts[part], left_out = format.read(where, spec.bad_lines)
+            held_out = Scan(format, where, fingerprint.watching)
+            parts[part], left_out = format.taken(held_out, where, spec.bad_lines)
             skipped.add_all(left_out)
-    hint = few.hint(spec.train, total)
+            notes += held_out.notes
+    hint = few.hint(spec.train, total, layout)
     if train_size <= 0 or not parts["dev"]:
         reason = f"{total} {format.name} are too few to set some aside for dev: give more, or a file for data.dev"
         raise DataError("\n".join([reason, *hint]))
-    notes = [note for where in (spec.train, spec.dev, spec.test) for note in format.notes(where)]
-    return Corpus(spec, format, parts["dev"], parts["test"], skipped, train_size, shares, (*notes, *hint))
+    return Corpus(
+        spec, format, parts["dev"], parts["test"], skipped, train_size, shares, spool, fingerprint, (*notes, *hint)
+    )
+
+
+def _good(scan: Scan[Any], skipped: Skipped) -> Iterator[Block]:
+    for block, bad in scan.blocks():
+        for line in bad:
+            skipped.add(line)
+        yield block
+
+
+def _task_blocks(spec: DataSpec, format: Format[Any]) -> Iterator[Block]:
+    examples = iter(task_examples(spec))
+    while chunk := list(islice(examples, _CHUNK)):
+        yield format.block(chunk)
+
+
+# ---- the split: decided by the key alone, so that examples that share it stay together, and stay as data grow ----
+
+_DEV, _TEST, _TRAIN = range(3)
+
+
+def _parts(places: NDArray[np.uint64], shares: Shares) -> NDArray[np.int64]:
+    """(n,) Which part each example belongs to: dev has the first places, the hashes of keys, and test the next ones."""
+    dev, test = shares
+    return np.searchsorted([dev, dev + test], places / 2.0**64, side="right")
+
+
+def shares_of(spec: DataSpec, total: int) -> Shares:
+    """Which part of so many examples goes to dev and to test."""
+    usual = min(LARGEST_SHARE, MOST_EXAMPLES / max(1, total))
+    usual_dev, usual_test = (spec.task != "none" and TASKS[spec.task].shares) or (usual, usual)
+    dev = 0.0 if spec.dev is not None else usual_dev if spec.dev_share is None else spec.dev_share
+    # whoever brings a dev file and no test file keeps the test elsewhere
+    brought = spec.test is not None or (spec.dev is not None and spec.test_share is None)
+    return dev, 0.0 if brought else usual_test if spec.test_share is None else spec.test_share
+
+
+def _held_out(spool: Spool, format: Format[E], shares: Shares) -> dict[str, list[E]]:
+    """The examples that are not trained on."""
+    found: dict[str, list[E]] = {"dev": [], "test": []}
+    for block in spool:
+        parts = _parts(block.places, shares)
+        for name, part in (("dev", _DEV), ("test", _TEST)):
+            if (parts == part).any():
+                found[name] += format.examples(_chosen(block, parts == part))
+    return found
+
+
+def _chosen(block: SpooledBlock, rows: NDArray[np.bool_]) -> Block:
+    """Those examples of a block that are wanted."""
+    wanted = rows.tolist()
+    columns = tuple(list(compress(texts, wanted)) for texts in block.columns())
+    return Block(block.lines[rows].tolist(), columns)
 
 
 class _FewValues:
@@ -94,62 +197,30 @@ class _FewValues:
     def __init__(self, format: Format[Any]) -> None:
         self._format = format
         self._seen: dict[str, set[str]] = {side: set() for side in format.columns} if format.parallel else {}
-        self._full: set[str] = set()
 
-    def watching(self, examples: Iterator[E]) -> Iterator[E]:
-        """The same examples."""
-        for example in examples:
-            for side, values in self._seen.items():
-                if side not in self._full:
-                    values.add(getattr(example, side))
-                    if len(values) > MOST_LABELS:
-                        self._full.add(side)
-            yield example
+    def watch(self, block: Block) -> None:
+        """Look at some examples."""
+        for side, values in self._seen.items():
+            if len(values) <= MOST_LABELS:
+                values.update(self._format.column(block, side))
 
-    def hint(self, where: Where | None, total: int) -> list[str]:
+    def hint(self, where: Where | None, total: int, layout: Layout | None) -> list[str]:
         """What to type if a column of a file holds labels."""
-        if not isinstance(where, str) or total < 20:
+        if not isinstance(where, str) or layout is None or total < 20:
             return []
         hints = []
         for number, (side, values) in enumerate(self._seen.items()):
-            if side not in self._full and len(values) * 10 <= total:
+            if len(values) <= MOST_LABELS and len(values) * 10 <= total:
                 some = ", ".join(sorted(values)[:3])
-                order = f" --columns {self._reversed(where)}" if number else ""
+                order = f" --columns {_reversed(layout)}" if number else ""
                 hints.append(
                     f"{shown(where)}: the {total:,} pairs have only {len(values)} different {side}s ({some[:60]} …): "
                     f"if these are labels, add model.family=classifier{order}"
                 )
         return hints
 
-    def _reversed(self, file: str) -> str:
-        """Both columns, the second one first, as a command names them."""
-        layout = self._format.layout(file)
-        named = layout.header or layout.kind == "jsonl"
-        return ",".join(reversed(layout.fields if named else [str(place + 1) for place in layout.places]))
 
-
-def _all_examples(spec: DataSpec, format: Format[E], skipped: Skipped) -> Iterator[E]:
-    if spec.task != "none":
-        examples: Any = task_examples(spec)
-        yield from examples
-    elif spec.train is not None:
-        yield from format.good(spec.train, skipped)
-
-
-def _shares(spec: DataSpec, total: int) -> tuple[float, float]:
-    """Which part of the training file goes to dev and to test."""
-    usual = min(LARGEST_SHARE, MOST_EXAMPLES / total) if total else 0.0
-    usual_dev, usual_test = (spec.task != "none" and TASKS[spec.task].shares) or (usual, usual)
-    dev = 0.0 if spec.dev is not None else usual_dev if spec.dev_share is None else spec.dev_share
-    # whoever brings a dev file and no test file keeps the test elsewhere
-    brought = spec.test is not None or (spec.dev is not None and spec.test_share is None)
-    return dev, 0.0 if brought else usual_test if spec.test_share is None else spec.test_share
-
-
-def _part(key: str, dev: float, test: float) -> str:
-    """Decided by the key alone: examples that share it stay together, and stay where they are as data grow."""
-    if not dev and not test:
-        return "train"
-    digest = hashlib.blake2b(key.encode("utf-8"), digest_size=8).digest()
-    place = int.from_bytes(digest, "big") / 2**64  # in [0, 1)
-    return "dev" if place < dev else "test" if place < dev + test else "train"
+def _reversed(layout: Layout) -> str:
+    """Both columns, the second one first, as a command names them."""
+    named = layout.header or layout.kind == "jsonl"
+    return ",".join(reversed(layout.fields if named else [str(place + 1) for place in layout.places]))

@@ -1,73 +1,39 @@
 """How examples stand in files: CSV, TSV, JSONL, lines, or two parallel files. Nothing is dropped silently."""
 
-import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
 from typing import Any, Generic, Literal, TypeVar
 
-from clearhead.data.examples import Labelled, Pair, Picture, Text
+from clearhead.data.examples import Example, Labelled, Pair, Picture, Text
 from clearhead.data.explain import explained
 from clearhead.data.inputs import shown_input
-from clearhead.data.layout import BETWEEN, Layout, csv_records, layout_of, object_of
-from clearhead.data.lines import first_line, read_lines
+from clearhead.data.layout import Layout, layout_of, object_of
+from clearhead.data.lines import Watch, first_line
 from clearhead.data.pictures import pixels_of
+from clearhead.data.rows import OneFile, Row, TwoFiles
+from clearhead.data.skipped import BadLine, Skipped
 from clearhead.errors import ClearheadError, DataError
 from clearhead.recipe import EncoderModelSpec, ModelSpec, PatchesSpec
 
 Where = str | Sequence[str]
 """One file, or two parallel files."""
-E = TypeVar("E")
+E = TypeVar("E", bound=Example)
+_EXAMPLES, _CHARACTERS = 10_000, 1 << 20
+"""What a block holds, roughly."""
 
 
 @dataclass(frozen=True)
-class BadLine:
-    """A line that is no example."""
+class Block:
+    """Some examples, column by column: far smaller than one object each, and what tokenizers and files take."""
 
-    file: str
-    line: int
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.file}, line {self.line}: {self.problem}"
-
-
-class Skipped:
-    """The lines that were left out, and why: counted all, the first ones kept to be shown."""
-
-    def __init__(self, shown: int = 10) -> None:
-        self.counts: Counter[str] = Counter()
-        self.first: list[BadLine] = []
-        self._shown = shown
-
-    def add(self, bad: BadLine) -> None:
-        """Count one more."""
-        self.counts[bad.problem] += 1
-        if len(self.first) < self._shown:
-            self.first.append(bad)
-
-    def add_all(self, others: "Skipped") -> None:
-        """Count those of another file too."""
-        self.counts += others.counts
-        self.first = (self.first + others.first)[: self._shown]
+    lines: Sequence[int]
+    """Where they stand in their file, counted from 1."""
+    columns: tuple[Sequence[str], ...]
+    """In the order of ``Format.columns``."""
 
     def __len__(self) -> int:
-        return self.counts.total()
-
-    def __str__(self) -> str:
-        reasons = ", ".join(f"{count:,} × {problem}" for problem, count in self.counts.most_common())
-        return f"{len(self):,} lines left out ({reasons}); the first is {self.first[0]}" if self.first else ""
-
-    def refuse(self) -> None:
-        """Raise an error that names the lines, if there are any."""
-        if not self.first:
-            return
-        lines = [str(bad) for bad in self.first]
-        if len(self) > len(lines):
-            lines.append(f"… and {len(self) - len(lines):,} more")
-        raise DataError("\n".join([*lines, "fix these lines, or leave them out with data.bad_lines=skip"]))
+        return len(self.lines)
 
 
 @dataclass(frozen=True)
@@ -80,11 +46,11 @@ class Format(Generic[E]):
     make: Callable[..., E]
     """An example from its columns, and ``line``."""
     question: str
-    """The column that a model answers."""
+    """The column that a model answers; an example's ``key``, too."""
     texts: tuple[str, ...]
     """The columns that become tokens."""
-    problem: Callable[[E], str | None] = lambda _: None
-    """What is wrong with an example, if something is."""
+    problem: Callable[[E], str | None] | None = None
+    """What is wrong with an example, if something can be that its columns alone do not show."""
     take: tuple[str, ...] | None = None
     """The columns of a file that are meant, in the order of ``columns``: names of a header or of JSON fields, or
     numbers from 1; None to find them."""
@@ -112,26 +78,39 @@ class Format(Generic[E]):
 
     def notes(self, where: Where | None) -> list[str]:
         """What is decided about the layout of these files that their reader should know."""
-        return [note for note in (self.layout(where).note,) if note] if isinstance(where, str) else []
+        return noted(self.layout(where)) if isinstance(where, str) else []
+
+    def examples(self, block: Block) -> Iterator[E]:
+        """The examples of a block, one by one."""
+        return (self.make(*texts, line=line) for line, *texts in zip(block.lines, *block.columns, strict=True))
+
+    def column(self, block: Block, name: str) -> Sequence[str]:
+        """The texts of one column."""
+        return block.columns[self.columns.index(name)]
+
+    def block(self, examples: Sequence[E]) -> Block:
+        """Examples as a block."""
+        columns = tuple([getattr(example, name) for example in examples] for name in self.columns)
+        return Block([example.line for example in examples], columns)
 
     def scan(self, where: Where) -> Iterator[E | BadLine]:
         """Everything that stands in the files, line by line: examples, and lines that are none."""
-        for file, line, found in self._rows(where):
-            if isinstance(found, str):
-                yield BadLine(shown_input(file), line, found)
-            elif empty := [name for name, text in zip(self.columns, found, strict=True) if not text.strip()]:
-                yield BadLine(shown_input(file), line, f"empty {empty[0]}")
-            elif any("\0" in text for text in found):
-                yield BadLine(shown_input(file), line, "a NUL byte, which no text has")
-            else:
-                example = self.make(*(text.strip() for text in found), line=line)
-                problem = self.problem(example)
-                yield example if problem is None else BadLine(shown_input(file), line, problem)
+        for block, bad in Scan(self, where).blocks():
+            items: list[E | BadLine] = [*self.examples(block), *bad]
+            yield from sorted(items, key=lambda item: item.line) if bad else items
 
     def read(self, where: Where, bad_lines: Literal["refuse", "skip"] = "refuse") -> tuple[list[E], Skipped]:
         """All examples in memory. Bad lines are refused with their numbers, or left out and counted."""
+        return self.taken(Scan(self, where), where, bad_lines)
+
+    def taken(self, scan: "Scan[E]", where: Where, bad_lines: Literal["refuse", "skip"]) -> tuple[list[E], Skipped]:
+        """The same by a pass that was just begun."""
+        examples: list[E] = []
         skipped = Skipped()
-        examples = list(self.good(where, skipped))
+        for block, bad in scan.blocks():
+            examples += self.examples(block)
+            for line in bad:
+                skipped.add(line)
         self.refuse_strange(where, len(examples), skipped, bad_lines)
         if not examples:
             raise DataError(f"{shown(where)}: no {self.name} inside")
@@ -149,72 +128,62 @@ class Format(Generic[E]):
         """What a file looks like, and what to type."""
         return explained(file, self.columns)
 
-    def good(self, where: Where, skipped: Skipped) -> Iterator[E]:
-        """The examples one by one; lines that are none go to ``skipped``."""
-        for item in self.scan(where):
-            if isinstance(item, BadLine):
-                skipped.add(item)
-            else:
-                yield item
 
-    def _rows(self, where: Where) -> Iterator[tuple[str, int, Sequence[str] | str]]:
-        """File, line and columns of every line; instead of the columns a problem, if there is one."""
-        if not isinstance(where, str):
-            if not self.parallel:
-                raise DataError(f"{shown(where)}: {self.name} stand in one file, not in two")
-            yield from _parallel(*where)
-            return
-        layout = self.layout(where)
-        if layout.broken:
-            yield where, 1, layout.broken
-            return
-        records: Iterator[tuple[int, list[str] | str]]
-        if layout.kind == "csv":
-            records = csv_records(read_lines(where), layout.delimiter)
+class Scan(Generic[E]):
+    """One pass over a file, or over two parallel ones, in which each is opened once and every line parsed once.
+
+    ``watching``, given the name of a file, returns what is shown its bytes.
+    """
+
+    def __init__(self, format: Format[E], where: Where, watching: Callable[[str], Watch] | None = None) -> None:
+        self._format = format
+        self.layout: Layout | None = None
+        """How the examples stand in the file; parallel files have none."""
+        self._rows: OneFile | TwoFiles
+        if isinstance(where, str):
+            self._rows = OneFile(where, format.columns, format.take, watching and watching(where))
+            self.layout = self._rows.layout
+        elif format.parallel:
+            self._rows = TwoFiles(where, format.columns, [watching and watching(file) for file in where])
         else:
-            records = enumerate(read_lines(where), start=1)
-        for number, record in records:
-            if number == 1 and layout.header:
-                continue
-            yield where, number, self._columns(layout, record)
+            raise DataError(f"{shown(where)}: {format.name} stand in one file, not in two")
 
-    def _columns(self, layout: Layout, record: list[str] | str) -> Sequence[str] | str:
-        """The columns of an example from a line or a CSV record, or what is wrong with it."""
-        if layout.kind == "jsonl" and isinstance(record, str):
-            return self._fields(layout, record)
-        if layout.kind == "csv":
-            return record if isinstance(record, str) else _chosen(layout, record)
-        text = str(record)
-        if not text.strip():
-            return "empty line"
-        return [text] if layout.kind == "lines" else _chosen(layout, text.split("\t"))
+    @property
+    def notes(self) -> list[str]:
+        """What was decided about the layout that the reader should know."""
+        return noted(self.layout)
 
-    def _fields(self, layout: Layout, text: str) -> Sequence[str] | str:
-        try:
-            table = json.loads(text)
-        except (ValueError, RecursionError):
-            return "not JSON"
-        table = table if isinstance(table, dict) else {}
-        values = [table.get(field) for field in layout.fields]
-        fields = [value for value in values if isinstance(value, str)]
-        if len(fields) < len(values):
-            names = " and ".join(f'"{name}"' for name in layout.fields)
-            return f"no text{'s' if len(self.columns) > 1 else ''} {names}"
-        if any("\ud800" <= character <= "\udfff" for field in fields for character in field):
-            return "an unpaired surrogate, which is no text"
-        return fields
+    def blocks(self) -> Iterator[tuple[Block, list[BadLine]]]:
+        """The examples in blocks, each with the lines among them that are none."""
+        lines: list[int] = []
+        texts: list[Sequence[str]] = []
+        bad: list[BadLine] = []
+        size = 0
+        for row in self._rows:
+            problem = row.found if isinstance(row.found, str) else self._problem(row)
+            if problem is not None:
+                bad.append(BadLine(shown_input(row.file), row.line, problem))
+            else:
+                lines.append(row.line)
+                texts.append(row.found)
+                size += sum(map(len, row.found))
+            if size >= _CHARACTERS or len(lines) + len(bad) >= _EXAMPLES:
+                yield self._block(lines, texts), bad
+                lines, texts, bad, size = [], [], [], 0
+        yield self._block(lines, texts), bad
+
+    def _problem(self, row: Row) -> str | None:
+        problem = self._format.problem
+        return None if problem is None else problem(self._format.make(*row.found, line=row.line))
+
+    def _block(self, lines: list[int], texts: list[Sequence[str]]) -> Block:
+        columns = tuple(zip(*texts, strict=True)) or ((),) * len(self._format.columns)
+        return Block(lines, columns)
 
 
-def _chosen(layout: Layout, cells: Sequence[str]) -> Sequence[str] | str:
-    """The cells that are meant, or why they are not there."""
-    if not any(cell.strip() for cell in cells) and len(cells) < 2:
-        return "empty line"
-    between = BETWEEN[layout.delimiter]
-    if layout.width is not None and len(cells) != layout.width:
-        return f"{len(cells)} columns between {between} instead of {layout.width}"
-    if max(layout.places) >= len(cells):
-        return f"{len(cells)} columns between {between}, and column {max(layout.places) + 1} is asked for"
-    return [cells[place] for place in layout.places]
+def noted(layout: Layout | None) -> list[str]:
+    """What is decided about a file that its reader should know."""
+    return [layout.note] if layout is not None and layout.note else []
 
 
 def _misfit(picture: Picture, patches: PatchesSpec) -> str | None:
@@ -230,24 +199,10 @@ def shown(where: Where) -> str:
     return " and ".join(shown_input(file) for file in ([where] if isinstance(where, str) else where))
 
 
-def _parallel(source: str, target: str) -> Iterator[tuple[str, int, Sequence[str]]]:
-    counts = [0, 0]
-    for number, (left, right) in enumerate(zip_longest(read_lines(source), read_lines(target)), start=1):
-        counts[0] += left is not None
-        counts[1] += right is not None
-        if left is not None and right is not None:
-            yield target if left.strip() and not right.strip() else source, number, (left, right)
-    if counts[0] != counts[1]:
-        raise DataError(
-            f"{shown_input(source)} has {counts[0]:,} lines, {shown_input(target)} has {counts[1]:,}: "
-            "parallel files must have as many lines"
-        )
-
-
 PAIRS = Format("pairs", ("source", "target"), Pair, "source", ("source", "target"))
 TEXTS = Format("lines of text", ("text",), Text, "text", ("text",))
 LABELS = Format("labelled texts", ("label", "text"), Labelled, "text", ("text",))
-PICTURES = Format("labelled pictures", ("label", "pixels"), Picture, "pixels", ())
+PICTURES = Format("labelled images", ("label", "pixels"), Picture, "pixels", ())
 _FORMATS: dict[str, Format[Any]] = {
     "pairs": PAIRS,
     "texts": TEXTS,

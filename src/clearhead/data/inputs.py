@@ -27,7 +27,7 @@ PATIENCE = 10.0
 """Seconds that a named pipe may go without anybody who writes to it."""
 _SAME_AS_STDIN = (STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 _PIECE = 1 << 20
-_ROOM = 256 << 20
+ROOM = 256 << 20
 """Bytes of the temporary disk that are left free."""
 _kept: dict[str, tuple[Any, "_Kept"]] = {}
 """What was read once, by name, with the stream that it came from."""
@@ -144,7 +144,7 @@ def _spooled(pieces: Iterator[bytes], name: str) -> _Kept:
             if size >= checked:
                 checked = size + (64 << 20)
                 free = shutil.disk_usage(folder).free
-                if free < _ROOM:
+                if free < ROOM:
                     raise DataError(_no_room(name, folder, size, free))
             try:
                 file.write(piece)

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from clearhead.data.corpus import Corpus
 from clearhead.data.examples import Labelled
-from clearhead.data.formats import BadLine, Skipped, shown
+from clearhead.data.formats import shown
+from clearhead.data.skipped import BadLine, Skipped
 from clearhead.errors import DataError
 
 L = TypeVar("L", bound=Labelled)
@@ -15,7 +16,9 @@ L = TypeVar("L", bound=Labelled)
 
 def training_labels(corpus: Corpus[L]) -> Counter[str]:
     """How often each label occurs in the training data; one label alone teaches nothing."""
-    counts = Counter(example.label for example in corpus.train())
+    counts: Counter[str] = Counter()
+    for block in corpus.train_blocks():
+        counts.update(corpus.format.column(block, "label"))
     if len(counts) < 2:
         raise DataError(
             f"{shown(corpus.spec.train or '')}: every text has the label {min(counts)!r}: "

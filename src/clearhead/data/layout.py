@@ -27,7 +27,7 @@ ALIASES = {
 }
 """What headers and JSON objects call the columns; case does not matter."""
 BETWEEN = {",": "commas", ";": "semicolons", "\t": "tabs"}
-_HEAD = 20
+HEAD = 20
 """Lines that a file is judged by."""
 
 
@@ -73,7 +73,11 @@ def kind_of(file: str | Path, first: str) -> Kind:
 
 def layout_of(file: str, columns: tuple[str, ...], asked: Sequence[str] | None = None) -> Layout:
     """How the examples with these columns stand in a file; ``asked`` are names or numbers of the columns to take."""
-    head = list(islice(read_lines(file), _HEAD))
+    return layout_by(list(islice(read_lines(file), HEAD)), file, columns, asked)
+
+
+def layout_by(head: Sequence[str], file: str, columns: tuple[str, ...], asked: Sequence[str] | None = None) -> Layout:
+    """The same from the first lines of the file, for those who have read them: ``HEAD`` of them, or all there are."""
     first = head[0] if head else ""
     kind = kind_of(file, first)
     if len(head) == 1 and "\r" in first:

@@ -4,9 +4,10 @@ import gzip
 import io
 import shlex
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from clearhead.data.inputs import STDIN, open_input, shown_input
 from clearhead.data.stream import LONGEST
@@ -15,6 +16,10 @@ from clearhead.errors import DataError
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 """How gzipped bytes begin; UTF-8 never does."""
+_PIECE = 1 << 18
+"""Bytes that are read, and decoded, at once."""
+Watch = Callable[[memoryview], object]
+"""Is shown every byte of an input as it stands there (gzipped, if it is), in order, while its lines are read."""
 _MARKS = {
     b"\xff\xfe\x00\x00": "UTF-32",
     b"\x00\x00\xfe\xff": "UTF-32",
@@ -29,19 +34,92 @@ def read_lines(path: str | Path) -> Iterator[str]:
 
     What is no text in UTF-8, a damaged gzip file and a line without end are errors that name file and line.
     """
+    for lines in read_blocks(path):
+        yield from lines
+
+
+def read_blocks(path: str | Path, watch: Watch | None = None) -> Iterator[list[str]]:
+    """The same lines, as many at once as are read at once: decoding and splitting them together is far faster.
+
+    All lines before an error come first.
+    """
     name, number = shown_input(path), 0
     try:
-        with open_input(path) as raw, _unzipped(raw, name) as stream:
+        with open_input(path) as raw, _unzipped(_watched(raw, watch), name) as stream:
             refuse_other_encodings(stream.peek(1 << 12)[: 1 << 12], name)
-            while raw_line := stream.readline(LONGEST + 1):
-                number += 1
-                if len(raw_line) > LONGEST:
-                    raise DataError(_too_long(raw_line, name, number))
-                yield decoded(raw_line.removesuffix(b"\n"), name, number)
+            for block in _whole_lines(stream):
+                for lines in _decoded_block(block, name, number):
+                    number += len(lines)
+                    yield lines
+    except _EndlessLine as error:
+        raise DataError(_too_long(error.beginning, name, number + 1)) from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(_damaged(error, name, number)) from None
     except OSError as error:
         raise DataError(f"{name}: cannot be read: {error.strerror or error}") from None
+
+
+class _EndlessLine(Exception):
+    """A line is longer than any that is read."""
+
+    def __init__(self, beginning: bytes) -> None:
+        super().__init__()
+        self.beginning = beginning
+
+
+def _whole_lines(stream: io.BufferedReader) -> Iterator[bytes]:
+    """The bytes of a stream, cut only where lines end; the last LF of each part is left out."""
+    begun = bytearray()  # of a line whose end is not there yet
+    for piece in iter(partial(stream.read1, _PIECE), b""):
+        first, end = piece.find(b"\n") + 1, piece.rfind(b"\n") + 1
+        if len(begun) + (first or len(piece)) > LONGEST:  # only the first line of a piece can have begun before it
+            raise _EndlessLine(bytes(begun) + piece)
+        if end:
+            yield bytes(begun) + piece[: end - 1]
+            begun.clear()
+        begun += piece[end:]
+    if begun:
+        yield bytes(begun)
+
+
+def _decoded_block(block: bytes, name: str, before: int) -> Iterator[list[str]]:
+    """The lines of some bytes that ``before`` lines come before; if one is no text, those before it, then an error."""
+    if before:
+        try:
+            text = block.decode("utf-8")
+        except UnicodeDecodeError:
+            pass  # line by line, to say which it is
+        else:
+            lines = text.split("\n")
+            yield [line.removesuffix("\r") for line in lines] if "\r" in text else lines
+            return
+    lines = []
+    for number, line in enumerate(block.split(b"\n"), start=before + 1):
+        try:
+            lines.append(decoded(line, name, number))
+        except DataError:
+            yield lines
+            raise
+    yield lines
+
+
+class _Watched(io.RawIOBase):
+    """The bytes of another stream, each of which is shown on its way."""
+
+    def __init__(self, stream: BinaryIO, watch: Watch) -> None:
+        self._stream, self._watch = cast("io.BufferedReader", stream), watch
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        size = self._stream.readinto1(buffer)
+        self._watch(memoryview(buffer)[:size])
+        return size
+
+
+def _watched(raw: BinaryIO, watch: Watch | None) -> BinaryIO:
+    return raw if watch is None else io.BufferedReader(_Watched(raw, watch), 1 << 16)
 
 
 def first_line(path: str | Path) -> str | None:

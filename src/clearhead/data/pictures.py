@@ -1,14 +1,13 @@
 """Images as numbers: from text to pixels, and to arrays."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.data.examples import Picture
 from clearhead.errors import DataError
 from clearhead.recipe import PatchesSpec
 
@@ -62,15 +61,21 @@ class EncodedPictures:
 
 
 def write_pictures(
-    examples: Iterable[Picture], folder: Path, name: str, *, patches: PatchesSpec, labels: Mapping[str, int]
+    blocks: Iterable[Sequence[Sequence[str]]],
+    folder: Path,
+    name: str,
+    *,
+    patches: PatchesSpec,
+    labels: Mapping[str, int],
 ) -> None:
-    """Write images into ``folder``, one after the other."""
+    """Write images into ``folder``, one after the other; a block is labels and images, these as texts of numbers."""
     folder.mkdir(parents=True, exist_ok=True)
-    numbers = []
+    numbers: list[int] = []
     with (folder / f"{name}.pixels").open("wb") as file:
-        for example in examples:
-            file.write(pixels_of(example.pixels, patches).tobytes())
-            numbers.append(labels[example.label])
+        for classes, images in blocks:
+            for image in images:
+                file.write(pixels_of(image, patches).tobytes())
+            numbers += [labels[label] for label in classes]
     (folder / f"{name}.json").write_text(json.dumps({"labels": numbers}), encoding="utf-8")
 
 

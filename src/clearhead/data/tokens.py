@@ -4,14 +4,15 @@ Four specials come first in every vocabulary: <pad> <s> </s> <unk>. An encoder's
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from clearhead.data.library import library
+from clearhead.data.subwords import learn_subwords
+from clearhead.data.texts import Joined, Kind, Texts, lowered, suitable_kind, suitable_sharing
 from clearhead.errors import DataError
 from clearhead.recipe import DataSpec, TokenizerSpec
 
@@ -21,7 +22,6 @@ MASK = "<mask>"
 MASKS = (MASK, "[MASK]")
 """How tokenizers spell it: ours and RoBERTa's, BERT's."""
 PAD, BOS, EOS, UNK = range(4)
-Kind = Literal["characters", "symbols", "bpe", "unigram"]
 Case = Literal["keep", "lower"]
 """What becomes of capital letters: `data.case`."""
 
@@ -59,7 +59,7 @@ class Codec:
 
     @classmethod
     def learn(
-        cls, kind: Kind, texts: Sequence[str], size: int | None = None, *, masked: bool = False, case: Case = "keep"
+        cls, kind: Kind, texts: Texts, size: int | None = None, *, masked: bool = False, case: Case = "keep"
     ) -> "Codec":
         """Learn a vocabulary from training text, with <mask> in it or without, with capitals or without."""
         # words stand apart from a <mask> beside them by a space, which is no token of its own; characters do not
@@ -71,7 +71,7 @@ class Codec:
         if kind in ("characters", "symbols"):
             tokenizer = _closed(kind, texts, specials)
         else:
-            tokenizer = _subwords(kind, texts, size or suitable_size(texts), specials)
+            tokenizer = learn_subwords(kind, texts, size, specials)
         return cls(tokenizer).lowering() if case == "lower" else cls(tokenizer)
 
     @classmethod
@@ -153,7 +153,7 @@ class Codec:
         return "symbols" if parts["pre_tokenizer"]["type"] == "WhitespaceSplit" else "characters"
 
 
-def _closed(kind: Kind, texts: Sequence[str], specials: Sequence[AddedToken]) -> Tokenizer:
+def _closed(kind: Kind, texts: Texts, specials: Sequence[AddedToken]) -> Tokenizer:
     """Every character, or every symbol between spaces, that the training text has."""
     units: Counter[str] = Counter()
     for text in texts:
@@ -171,63 +171,7 @@ def _closed(kind: Kind, texts: Sequence[str], specials: Sequence[AddedToken]) ->
     return tokenizer
 
 
-def _subwords(kind: Kind, texts: Sequence[str], size: int, specials: Sequence[AddedToken]) -> Tokenizer:
-    """Pieces of words: byte-level BPE, which knows every text, or unigram."""
-    common: dict[str, Any] = {"vocab_size": size, "special_tokens": list(specials), "show_progress": False}
-    trainer: Any
-    if kind == "bpe":
-        tokenizer = Tokenizer(models.BPE())
-        # a space before every text, so that its first word is cut like any other; taken away again when decoding
-        tokenizer.normalizer = normalizers.Prepend(" ")
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
-        trainer = trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **common)
-    else:
-        tokenizer = Tokenizer(models.Unigram())
-        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-        tokenizer.decoder = decoders.Metaspace()
-        trainer = trainers.UnigramTrainer(unk_token="<unk>", **common)
-    with library(f"{size} tokens of kind {kind} cannot be learnt from this text (data.source.size, data.target.size)"):
-        tokenizer.train_from_iterator(texts, trainer)
-    return tokenizer
-
-
-def lowered(texts: Sequence[str]) -> list[str]:
-    """Texts in small letters, as the tokenizer makes them."""
-    lower = normalizers.Lowercase()
-    return [lower.normalize_str(text) for text in texts]
-
-
-def suitable_kind(texts: Sequence[str]) -> Kind:
-    """What suits these lines: symbols, characters, or subwords.
-
-    Symbols: a small, closed set of words that come back again and again (phones, letters with spaces between).
-    Characters: single words of a small alphabet. Everything else is sentences, and gets byte-level BPE.
-    """
-    sample = texts[:: max(1, len(texts) // 20_000)]
-    words = Counter(word for text in sample for word in text.split())
-    total = sum(words.values())
-    if total >= 2 * len(sample) and len(words) <= max(20, min(500, total // 20)):
-        return "symbols"
-    alphabet = {character for text in sample for character in text}
-    if total <= 1.2 * len(sample) and len(alphabet) <= 500:
-        return "characters"
-    return "bpe"
-
-
-def suitable_size(texts: Sequence[str]) -> int:
-    """Subwords for this much text: about a third of its distinct words, between 500 and 32,000."""
-    words = {word for text in texts for word in re.findall(r"\w+", text)}
-    return max(500, min(32_000, len(words) // 300 * 100))
-
-
-def suitable_sharing(source: Sequence[str], target: Sequence[str]) -> bool:
-    """Whether one vocabulary suits both sides: their alphabets overlap."""
-    left, right = ({character for text in side[:20_000] for character in text} for side in (source, target))
-    return len(left & right) >= 0.5 * min(len(left), len(right))
-
-
-def learn_codecs(source: Sequence[str], target: Sequence[str], spec: DataSpec) -> tuple[Codec, Codec]:
+def learn_codecs(source: Texts, target: Texts, spec: DataSpec) -> tuple[Codec, Codec]:
     """The tokenizers of both sides as ``[data]`` describes them, one for both if they share it.
 
     ``data.case`` is about the source; if one vocabulary serves both sides, each has a tokenizer of its own over it.
@@ -240,7 +184,7 @@ def learn_codecs(source: Sequence[str], target: Sequence[str], spec: DataSpec) -
     if shared is None:
         shared = left == right and left in ("bpe", "unigram") and suitable_sharing(source, target)
     if shared:
-        both = Codec.learn(left, [*source, *target], spec.source.size or spec.target.size)
+        both = Codec.learn(left, Joined(source, target), spec.source.size or spec.target.size)
         return (both if spec.case == "keep" else both.lowering()), both
     return (
         Codec.learn(left, source, spec.source.size, case=spec.case),
@@ -248,7 +192,7 @@ def learn_codecs(source: Sequence[str], target: Sequence[str], spec: DataSpec) -
     )
 
 
-def learn_codec(texts: Sequence[str], spec: TokenizerSpec, *, masked: bool = False, case: Case = "keep") -> Codec:
+def learn_codec(texts: Texts, spec: TokenizerSpec, *, masked: bool = False, case: Case = "keep") -> Codec:
     """The tokenizer of a family that has one side."""
     if case == "lower":
         texts = lowered(texts)

@@ -7,6 +7,7 @@ again from the data, if they are still the same.
 
 import hashlib
 import json
+import os
 import shutil
 import time
 import tomllib
@@ -86,7 +87,7 @@ class Prepared:
 def prepare(recipe: Recipe, folder: Path, group: ProcessGroup = SINGLE) -> Prepared:
     """Read, check and encode the data, learn tokenizers, fix the number of steps; if it fails, nothing is left."""
     with held(folder):
-        corpus = read_corpus(recipe.data, format_of(recipe.model))
+        corpus = _read(recipe, folder)
         asked = recipe_table(recipe)
         codecs, recipe = objective_of(recipe).learn(corpus)
         objective = objective_of(recipe)
@@ -99,7 +100,7 @@ def prepare(recipe: Recipe, folder: Path, group: ProcessGroup = SINGLE) -> Prepa
             recipe = _with_dropout(_with_budget(_with_smoothing(recipe, objective), examples, group), examples)
             assert recipe.training.steps is not None
             files = {path.name: checksum_of(path) for path in sorted(made.iterdir())}
-            kept = {path.name: checksum_of(path) for path in (folder / "data").glob("stdin.*")}
+            kept = {path.name: checksum_of(path) for path in _only_copies(folder, recipe)}
             steps = recipe.training.steps
             manifest = Manifest(asked, recipe_table(recipe), corpus.fingerprint(), files | kept, (Stage(steps, steps),))
             del examples  # its files are about to move
@@ -107,6 +108,7 @@ def prepare(recipe: Recipe, folder: Path, group: ProcessGroup = SINGLE) -> Prepa
                 _move(made / name, folder / "data" / name)
         write_manifest(folder, manifest)
         write_whole(folder / "recipe.toml", recipe_toml(recipe).encode())
+        corpus.release()
         objective = objective_of(recipe)
         return Prepared(folder, recipe, corpus, codecs, objective.open(folder / "data"), objective, manifest)
 
@@ -118,22 +120,25 @@ def reopen(folder: Path) -> Prepared:
     refused.
     """
     notes: list[str] = []
+    corpus: Corpus[Any] | None = None
     _require_kinds(folder)
     try:
         manifest = read_manifest(folder)
     except NewerFile:
         raise
     except DamagedFile as lost:
-        manifest = _adopted(folder)
+        manifest, corpus = _adopted(folder)
         notes.append(f"{lost}; rebuilt from recipe.toml and the data, which fit together")
     recipe = _recipe(folder, manifest, notes)
     objective = objective_of(recipe)
-    _require_input(folder, manifest)
-    corpus = read_corpus(recipe.data, format_of(recipe.model))
-    if corpus.fingerprint() != manifest.fingerprint:
-        raise DataError(f"the data have changed since {folder} was started: start a new run, or restore the files")
-    corpus = objective.admitted(corpus)
+    if corpus is None:
+        _require_input(folder, manifest, recipe)
+        corpus = _read(recipe, folder)
+        if corpus.fingerprint() != manifest.fingerprint:
+            raise DataError(f"the data have changed since {folder} was started: start a new run, or restore the files")
+        corpus = objective.admitted(corpus)
     notes += _restored(folder, manifest, corpus, objective)
+    corpus.release()
     codecs = _read_codecs(folder)
     return Prepared(folder, recipe, corpus, codecs, objective.open(folder / "data"), objective, manifest, tuple(notes))
 
@@ -190,15 +195,37 @@ def _has_settings(path: Path) -> bool:
         return False
 
 
-def _require_input(folder: Path, manifest: Manifest) -> None:
-    """What came through a pipe is nowhere else."""
-    for name, expected in manifest.files.items():
-        path = folder / "data" / name
-        if name.startswith("stdin.") and (problem := damage(path, expected)):
-            raise DamagedFile(
-                f"{path}: {problem}, and it is the only copy of what came through the pipe: put it back, or move it "
-                f"away and pipe the same data in again (clearhead train - -o {folder} --resume)"
-            )
+def _require_input(folder: Path, manifest: Manifest, recipe: Recipe) -> None:
+    """What came through a pipe, or from Python, is nowhere else."""
+    for path in _only_copies(folder, recipe):
+        expected = manifest.files.get(path.name)
+        if expected is None or not (problem := damage(path, expected)):
+            continue
+        if path.name.startswith("given-"):
+            copy, again = "the data that the run was given", "give the same data again"
+        elif path.name.startswith("stdin."):
+            copy = "what came through the pipe"
+            again = f"pipe the same data in again (clearhead train - -o {folder} --resume)"
+        else:
+            copy, again = "what came through the pipe", "pipe the same data in again"
+        raise DamagedFile(
+            f"{path}: {problem}, and it is the only copy of {copy}: put it back, or move it away and {again}"
+        )
+
+
+def _only_copies(folder: Path, recipe: Recipe) -> list[Path]:
+    """The files of the data that stand in the run folder: what was written there because it is nowhere else."""
+    spec = recipe.data
+    named = [where for where in (spec.train, spec.dev, spec.test) if where is not None]
+    files = [Path(file) for where in named for file in ([where] if isinstance(where, str) else where)]
+    inside = os.path.abspath(folder / "data")  # noqa: PTH100 - a name that no file can have is no error here
+    return [folder / "data" / file.name for file in files if os.path.abspath(file.parent) == inside]  # noqa: PTH100
+
+
+def _read(recipe: Recipe, folder: Path) -> Corpus[Any]:
+    """The data of a run, each file read once; what is kept of them on the way takes room in the run folder."""
+    writable = os.access(folder, os.W_OK)
+    return read_corpus(recipe.data, format_of(recipe.model), folder if writable else None)
 
 
 def _restored(folder: Path, manifest: Manifest, corpus: Corpus[Any], objective: Objective[Any, Any, Any]) -> list[str]:
@@ -225,10 +252,11 @@ def _restored(folder: Path, manifest: Manifest, corpus: Corpus[Any], objective: 
     return [f"{data / name}: {problem}; rebuilt from the data" for name, problem in damaged.items()]
 
 
-def _adopted(folder: Path) -> Manifest:
+def _adopted(folder: Path) -> tuple[Manifest, Corpus[Any]]:
     """What ``run.json`` would say of a run that has none, or a damaged one, if everything else fits together.
 
-    The best model knows its recipe, and the data, encoded once more, must give the arrays that are there.
+    The best model knows its recipe, and the data, encoded once more, must give the arrays that are there. The data come
+    with it, as they were read.
     """
     path, lost = folder / "recipe.toml", "run.json cannot be read either"
     if not path.is_file():
@@ -241,7 +269,7 @@ def _adopted(folder: Path) -> Manifest:
     if steps is None:
         raise DamagedFile(f"{path}: is not the recipe of a run (it has no training.steps), and {lost}")
     objective = objective_of(recipe)
-    corpus = objective.admitted(read_corpus(recipe.data, format_of(recipe.model)))
+    corpus = objective.admitted(_read(recipe, folder))
     if (folder / "best.safetensors").is_file():
         saved = load_model(folder / "best.safetensors")
         if edited := differences(recipe_table(saved.recipe), table, "recipe.toml says"):
@@ -263,10 +291,10 @@ def _adopted(folder: Path) -> Manifest:
                 raise DamagedFile(
                     f"{data / name}: {problem}, and {lost}: put one of them back, or start a new run with another -o"
                 )
-    files |= {path.name: checksum_of(path) for path in data.glob("stdin.*")}
+    files |= {path.name: checksum_of(path) for path in _only_copies(folder, recipe)}
     manifest = Manifest(None, table, fingerprint, files, (Stage(steps, steps),))
     write_manifest(folder, manifest)
-    return manifest
+    return manifest, corpus
 
 
 def _write(corpus: Corpus[Any], codecs: Codecs, objective: Objective[Any, Any, Any], folder: Path) -> None:

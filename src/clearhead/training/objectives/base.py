@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clearhead.data import BOS, EOS, PAD, UNK, Codec, Corpus, Encoded
+from clearhead.data import BOS, EOS, PAD, UNK, Codec, Corpus, Encoded, TrainTexts
 from clearhead.recipe import Recipe
 
 SAMPLE = 1_000_000
@@ -73,10 +73,9 @@ class Objective(ABC, Generic[X, M, B]):
         """The summed loss of a batch, to be divided by the tokens of the whole step."""
 
 
-def sample(corpus: Corpus[Any]) -> list[Any]:
-    """Training examples to learn tokenizers from, evenly spread."""
-    stride = max(1, corpus.train_size // SAMPLE)
-    return [example for index, example in enumerate(corpus.train()) if index % stride == 0]
+def sample(corpus: Corpus[Any], column: str) -> TrainTexts:
+    """Training texts to learn tokenizers from, evenly spread."""
+    return corpus.train_texts(column, every=max(1, corpus.train_size // SAMPLE))
 
 
 def with_vocabulary(

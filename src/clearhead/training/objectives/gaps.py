@@ -35,9 +35,7 @@ class Gaps(Objective[EncodedTexts, EncoderModel, TextBatch]):
 
     def learn(self, corpus: Corpus[Text]) -> tuple[Codecs, Recipe]:
         """One tokenizer with <mask>, and a head over its tokens."""
-        codec = learn_codec(
-            [example.text for example in sample(corpus)], self.recipe.data.text, masked=True, case=self.recipe.data.case
-        )
+        codec = learn_codec(sample(corpus, "text"), self.recipe.data.text, masked=True, case=self.recipe.data.case)
         assert codec.mask is not None
         recipe = with_vocabulary(self.recipe, len(codec), len(codec), mask=codec.mask)
         return (codec, codec), recipe.updated(model=recipe.model.replaced(head="tokens"))
@@ -45,7 +43,7 @@ class Gaps(Objective[EncodedTexts, EncoderModel, TextBatch]):
     def write(self, corpus: Corpus[Text], codecs: Codecs, folder: Path) -> None:
         """Every line, in pieces if it is too long."""
         size = self.recipe.data.max_length
-        write_texts(corpus.train(), codecs[0], folder, "train", cut=partial(pieces, size=size), max_length=size)
+        write_texts(corpus.train_columns(), codecs[0], folder, "train", cut=partial(pieces, size=size), max_length=size)
 
     def open(self, folder: Path) -> EncodedTexts:
         """What ``write`` wrote."""

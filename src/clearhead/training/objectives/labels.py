@@ -37,9 +37,7 @@ class Labels(Objective[EncodedTexts, ClassifierModel, LabelBatch]):
     def learn(self, corpus: Corpus[Labelled]) -> tuple[Codecs, Recipe]:
         """One tokenizer, and the labels."""
         labels = sorted(training_labels(corpus))
-        codec = learn_codec(
-            [example.text for example in sample(corpus)], self.recipe.data.text, case=self.recipe.data.case
-        )
+        codec = learn_codec(sample(corpus, "text"), self.recipe.data.text, case=self.recipe.data.case)
         recipe = with_vocabulary(self.recipe, len(codec), len(codec))
         return (codec, codec), with_labels(recipe, labels)
 
@@ -52,7 +50,7 @@ class Labels(Objective[EncodedTexts, ClassifierModel, LabelBatch]):
         size = self.recipe.data.max_length
         cut = partial(beginning, size=size)
         numbers = {label: number for number, label in enumerate(self._labels())}
-        write_texts(corpus.train(), codecs[0], folder, "train", cut=cut, max_length=size, labels=numbers)
+        write_texts(corpus.train_columns(), codecs[0], folder, "train", cut=cut, max_length=size, labels=numbers)
 
     def open(self, folder: Path) -> EncodedTexts:
         """What ``write`` wrote."""

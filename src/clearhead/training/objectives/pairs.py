@@ -32,17 +32,14 @@ class Pairs(Objective[EncodedPairs, Seq2Seq, Batch]):
 
     def learn(self, corpus: Corpus[Pair]) -> tuple[Codecs, Recipe]:
         """A tokenizer for each side, or one for both."""
-        pairs = sample(corpus)
-        source, target = learn_codecs(
-            [pair.source for pair in pairs], [pair.target for pair in pairs], self.recipe.data
-        )
+        source, target = learn_codecs(sample(corpus, "source"), sample(corpus, "target"), self.recipe.data)
         recipe = with_vocabulary(self.recipe, len(source), len(target))
         return (source, target), with_tie(recipe, "all" if source is target else "output")
 
     def write(self, corpus: Corpus[Pair], codecs: Codecs, folder: Path) -> None:
         """Both sides of every pair that is not too long."""
         source, target = codecs
-        write_encoded(corpus.train(), source, target, folder, "train", max_length=self.recipe.data.max_length)
+        write_encoded(corpus.train_columns(), source, target, folder, "train", max_length=self.recipe.data.max_length)
 
     def open(self, folder: Path) -> EncodedPairs:
         """What ``write`` wrote."""

@@ -1,4 +1,4 @@
-"""Labelled pictures: what a classifier with patches learns from."""
+"""Labelled images: what a classifier with patches learns from."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ class Pictures(Objective[EncodedPictures, ClassifierModel, PictureBatch]):
         """Every image, and its class."""
         del codecs
         numbers = {label: number for number, label in enumerate(self._model().labels)}
-        write_pictures(corpus.train(), folder, "train", patches=self._patches(), labels=numbers)
+        write_pictures(corpus.train_columns(), folder, "train", patches=self._patches(), labels=numbers)
 
     def open(self, folder: Path) -> EncodedPictures:
         """What ``write`` wrote."""

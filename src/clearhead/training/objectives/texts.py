@@ -35,16 +35,16 @@ class Texts(Objective[EncodedWindows, LanguageModel, TextBatch]):
 
     def learn(self, corpus: Corpus[Text]) -> tuple[Codecs, Recipe]:
         """One tokenizer; prompts begin with <s>, as lines do."""
-        codec = learn_codec(
-            [example.text for example in sample(corpus)], self.recipe.data.text, case=self.recipe.data.case
-        )
+        codec = learn_codec(sample(corpus, "text"), self.recipe.data.text, case=self.recipe.data.case)
         recipe = with_vocabulary(self.recipe, len(codec), len(codec), start=BOS)
         return (codec, codec), with_tie(recipe, "output")
 
     def write(self, corpus: Corpus[Text], codecs: Codecs, folder: Path) -> None:
         """Every line, in windows if it is too long."""
         size = self.recipe.data.max_length
-        write_texts(corpus.train(), codecs[0], folder, "train", cut=partial(windows, size=size), max_length=size)
+        write_texts(
+            corpus.train_columns(), codecs[0], folder, "train", cut=partial(windows, size=size), max_length=size
+        )
 
     def open(self, folder: Path) -> EncodedWindows:
         """What ``write`` wrote."""

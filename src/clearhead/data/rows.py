@@ -1,0 +1,136 @@
+"""From the lines of files to the columns of examples, each line once: TSV, CSV, JSON objects, lines, parallel files."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, zip_longest
+from typing import NamedTuple
+
+from clearhead.data.inputs import shown_input
+from clearhead.data.layout import BETWEEN, HEAD, Layout, csv_records, layout_by
+from clearhead.data.lines import Watch, read_blocks
+from clearhead.errors import DataError
+
+Columns = Sequence[str]
+"""The texts of an example, without space around them, in the order of its format."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Row(NamedTuple):
+    """What stands on a line: the columns of an example, or a problem."""
+
+    file: str
+    line: int
+    """Counted from 1; of CSV the first one of the record."""
+    found: Columns | str
+
+
+class OneFile:
+    """One pass over a file, which is opened once; the layout follows from its first lines.
+
+    ``names`` are the columns of an example, ``asked`` those of the file that are meant (None to find them), and
+    ``watch`` is shown the bytes.
+    """
+
+    def __init__(self, file: str, names: tuple[str, ...], asked: Columns | None, watch: Watch | None = None) -> None:
+        self._file, self._names = file, names
+        lines = chain.from_iterable(read_blocks(file, watch))
+        head = list(islice(lines, HEAD))
+        self._lines = chain(head, lines)
+        self.layout: Layout = layout_by(head, file, names, asked)
+
+    def __iter__(self) -> Iterator[Row]:
+        layout = self.layout
+        if layout.broken:
+            yield Row(self._file, 1, layout.broken)
+            return
+        records: Iterator[tuple[int, list[str] | str]] = enumerate(self._lines, start=1)
+        if layout.kind == "csv":
+            records = csv_records(self._lines, layout.delimiter)
+        if layout.header:
+            next(records, None)
+        tabs = layout.kind == "tsv"
+        for line, record in records:
+            if tabs and isinstance(record, str):  # most lines of most files: a shorter way to the same end
+                cells = record.split("\t")
+                if len(cells) == layout.width:
+                    texts = [cells[place].strip() for place in layout.places]
+                    if all(texts) and "\0" not in record:
+                        yield Row(self._file, line, texts)
+                        continue
+            yield Row(self._file, line, _stripped(self._columns(record), self._names))
+
+    def _columns(self, record: list[str] | str) -> Columns | str:
+        """The columns of an example from a line or a CSV record, or what is wrong with it."""
+        layout = self.layout
+        if layout.kind == "csv":
+            return record if isinstance(record, str) else _chosen(layout, record)
+        text = str(record)
+        if layout.kind == "jsonl":
+            return _fields(layout, text)
+        if not text.strip():
+            return "empty line"
+        return [text] if layout.kind == "lines" else _chosen(layout, text.split("\t"))
+
+
+class TwoFiles:
+    """One pass over two parallel files; a problem stands in the one that has it."""
+
+    def __init__(self, files: Sequence[str], names: tuple[str, ...], watches: Sequence[Watch | None]) -> None:
+        self._files, self._names = tuple(files), names
+        self._lines = [
+            chain.from_iterable(read_blocks(file, watch)) for file, watch in zip(files, watches, strict=True)
+        ]
+
+    def __iter__(self) -> Iterator[Row]:
+        (source, target), counts = self._files, [0, 0]
+        for line, (left, right) in enumerate(zip_longest(*self._lines), start=1):
+            counts[0] += left is not None
+            counts[1] += right is not None
+            if left is not None and right is not None:
+                file = target if left.strip() and not right.strip() else source
+                yield Row(file, line, _stripped((left, right), self._names))
+        if counts[0] != counts[1]:
+            raise DataError(
+                f"{shown_input(source)} has {counts[0]:,} lines, {shown_input(target)} has {counts[1]:,}: "
+                "parallel files must have as many lines"
+            )
+
+
+def _stripped(found: Columns | str, names: tuple[str, ...]) -> Columns | str:
+    """The columns without space around them, or why they are no example."""
+    if isinstance(found, str):
+        return found
+    texts = [text.strip() for text in found]
+    if not all(texts):
+        return f"empty {next(name for name, text in zip(names, texts, strict=True) if not text)}"
+    return "a NUL byte, which no text has" if any("\0" in text for text in texts) else texts
+
+
+def _chosen(layout: Layout, cells: Sequence[str]) -> Columns | str:
+    """The cells that are meant, or why they are not there."""
+    if not any(cell.strip() for cell in cells) and len(cells) < 2:
+        return "empty line"
+    between = BETWEEN[layout.delimiter]
+    if layout.width is not None and len(cells) != layout.width:
+        return f"{len(cells)} columns between {between} instead of {layout.width}"
+    if max(layout.places) >= len(cells):
+        return f"{len(cells)} columns between {between}, and column {max(layout.places) + 1} is asked for"
+    return [cells[place] for place in layout.places]
+
+
+def _fields(layout: Layout, text: str) -> Columns | str:
+    """The texts of a JSON object that are meant."""
+    try:
+        table = json.loads(text)
+    except (ValueError, RecursionError):
+        return "not JSON"
+    table = table if isinstance(table, dict) else {}
+    values = [table.get(field) for field in layout.fields]
+    fields = [value for value in values if isinstance(value, str)]
+    if len(fields) < len(values):
+        names = " and ".join(f'"{name}"' for name in layout.fields)
+        return f"no text{'s' if len(layout.fields) > 1 else ''} {names}"
+    if any(_SURROGATE.search(field) for field in fields):
+        return "an unpaired surrogate, which is no text"
+    return fields
