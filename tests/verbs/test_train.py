@@ -1,18 +1,17 @@
 """``clearhead.train``: the whole of training from Python, in any thread, without a trace in the process."""
 
-import random
-import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 import clearhead
 from tests.training.test_trainer import assert_same_run
 from tests.training.toy import SMALL, write_pairs
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def pairs_of(path: Path) -> list[tuple[str, str]]:
@@ -54,31 +53,38 @@ def test_a_list_teaches_what_its_file_teaches(tmp_path: Path) -> None:
         clearhead.train(pairs[:-1], tmp_path / "list", resume=True)
 
 
+LEFT_AS_IT_WAS = """
+import random, signal, sys
+import numpy, torch
+import clearhead
+from tests.training.toy import SMALL
+
+def state():
+    handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    numbers = numpy.random.get_state()[1].tolist(), random.getstate(), torch.random.get_rng_state().tolist()
+    return numbers, torch.get_num_threads(), handlers
+
+torch.set_num_threads(3)
+before, (file, folder) = state(), sys.argv[1:]
+run = clearhead.train(file, folder, steps=4, settings=SMALL)
+clearhead.evaluate(run, split="dev")
+list(clearhead.score(run, file))
+clearhead.check(file)
+clearhead.show("tiny")
+assert state() == before
+torch.manual_seed(1234)
+assert state() != before
+"""
+
+
 def test_the_process_is_left_as_it_was(tmp_path: Path) -> None:
-    """Random states, threads and signal handlers; a wrong variant, torch.manual_seed, is noticed by it."""
+    """Random states, threads and signal handlers; a wrong variant, torch.manual_seed, is noticed.
+
+    In a process of its own: checking types at run time, as tests do, draws numbers.
+    """
     file = write_pairs(tmp_path / "pairs.tsv")
-
-    def state() -> tuple[object, ...]:
-        numbers: Any = np.random.get_state()[1]  # type: ignore[index]
-        handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
-        return (
-            torch.random.get_rng_state().tolist(),
-            numbers.tolist(),
-            random.getstate(),
-            torch.get_num_threads(),
-            *handlers,
-        )
-
-    torch.set_num_threads(1)
-    before = state()
-    run = clearhead.train(file, tmp_path / "run", steps=4, settings=SMALL)
-    clearhead.evaluate(run, split="dev")
-    list(clearhead.score(run, file))
-    clearhead.check(file)
-    clearhead.show("tiny")
-    assert state() == before
-    torch.manual_seed(1234)
-    assert state() != before
+    command = [sys.executable, "-c", LEFT_AS_IT_WAS, str(file), str(tmp_path / "run")]
+    subprocess.run(command, check=True, cwd=ROOT)
 
 
 def test_a_thread_may_train(tmp_path: Path) -> None:
