@@ -58,10 +58,10 @@ if TYPE_CHECKING:
     from clearhead.evaluation import Scores as Scores
     from clearhead.events import Event as Event
     from clearhead.interop import load_huggingface as load_huggingface
-    from clearhead.lectures import LECTURES as LECTURES
     from clearhead.lectures import Claim as Claim
     from clearhead.lectures import Evidence as Evidence
     from clearhead.lectures import EvidenceTable as EvidenceTable
+    from clearhead.lectures import LECTURES as LECTURES
     from clearhead.lectures import Outcome as Outcome
     from clearhead.lectures import claims as claims
     from clearhead.lectures import demonstrate as demonstrate
@@ -96,7 +96,6 @@ if TYPE_CHECKING:
     from clearhead.predictor import Predictor as Predictor
     from clearhead.predictor import TextWriter as TextWriter
     from clearhead.predictor import UnknownCharacters as UnknownCharacters
-    from clearhead.predictor import load as load
     from clearhead.recipe import Difference as Difference
     from clearhead.recipe import Recipe as Recipe
     from clearhead.recipe import kinds as kinds
@@ -118,6 +117,7 @@ if TYPE_CHECKING:
     from clearhead.verbs import compare_recipes as compare_recipes
     from clearhead.verbs import evaluate as evaluate
     from clearhead.verbs import import_model as import_model
+    from clearhead.verbs import load as load
     from clearhead.verbs import recipe_and_data as recipe_and_data
     from clearhead.verbs import score as score
     from clearhead.verbs import show as show
@@ -128,7 +128,18 @@ __version__ = "0.1.0"
 # The front door first, then the order of a book, from the recipe to the whole model.
 _CONTENTS: dict[str, list[str]] = {
     "verbs": [
-        *("train", "Run", "evaluate", "check", "answer_lines", "answer_file", "AnswerStream", "score", "ScoredExample"),
+        *(
+            "load",
+            "train",
+            "Run",
+            "evaluate",
+            "check",
+            "answer_lines",
+            "answer_file",
+            "AnswerStream",
+            "score",
+            "ScoredExample",
+        ),
         *("show", "compare_recipes", "RecipeComparison", "import_model", "recipe_and_data"),
     ],
     "events": ["Event"],
@@ -158,7 +169,7 @@ _CONTENTS: dict[str, list[str]] = {
     ],
     "costing": ["cost", "Cost", "Formula", "Compared"],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
-    "predictor": ["load", "Predictor", "TextWriter", "Labeller", "Filler", "Answer", "UnknownCharacters"],
+    "predictor": ["Predictor", "TextWriter", "Labeller", "Filler", "Answer", "UnknownCharacters"],
     "interop": ["load_huggingface"],
     "lectures": [
         *("claims", "find_claims", "demonstrate", "Claim", "Outcome", "Evidence", "EvidenceTable", "LECTURES"),

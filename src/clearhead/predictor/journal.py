@@ -126,6 +126,8 @@ class Journal:
     def _refuse(self, *, resume: bool, force: bool) -> None:
         if not self.path.parent.is_dir():
             raise ClearheadError(f"-o {self.path}: the folder {self.path.parent} does not exist")
+        if self.path.is_dir():
+            raise ClearheadError(f"-o {self.path}: is a folder; name a file inside it")
         if self.path.exists() and not self.path.is_file():
             raise ClearheadError(f"-o {self.path}: is no file; `> {self.path}` writes to what is not one")
         if force and resume:

@@ -9,7 +9,7 @@ from clearhead.verbs.compare import RecipeComparison, compare_recipes
 from clearhead.verbs.evaluate import ScoredExample, evaluate, score
 from clearhead.verbs.importing import import_model
 from clearhead.verbs.inputs import recipe_and_data
-from clearhead.verbs.naming import model_named, recipe_named
+from clearhead.verbs.naming import load, model_named, recipe_named
 from clearhead.verbs.run import Run
 from clearhead.verbs.show import show
 from clearhead.verbs.train import train
@@ -25,6 +25,7 @@ __all__ = [
     "compare_recipes",
     "evaluate",
     "import_model",
+    "load",
     "model_named",
     "recipe_and_data",
     "recipe_named",

@@ -55,6 +55,19 @@ def recipe_named(source: str | Path | Recipe | None, changes: Changes = None) ->
     return stated_recipe(source, changes)[0]
 
 
+def load(model: str | Path, *overrides: str) -> "Predictor":
+    """A trained model, ready to answer: a model file, the best model of a run, or a Hugging Face folder.
+
+    model = clearhead.load("runs/demo", "decoding.beam_size=8")
+    model("cabbage")
+
+    Args:
+        model: Its name.
+        overrides: How it answers: settings of ``[decoding]``, as words.
+    """
+    return model_named(model, list(overrides))
+
+
 def model_named(model: "str | Path | Run | Predictor", changes: Changes = None) -> "Predictor":
     """A model file, the best model of a run, or a Hugging Face folder, ready to answer; or one that is loaded already.
 
