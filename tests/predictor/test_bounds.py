@@ -14,8 +14,8 @@ from clearhead.predictor import TextWriter
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
-        ({"banned": [10**9]}, RecipeError, r"decoding\.banned: there is no token 1000000000: ids go from 0 to"),
-        ({"banned": list(range(11))}, RecipeError, r"decoding\.banned: no token is left"),
+        ({"banned": [10**9]}, RecipeError, r"decoding\.banned: there is no token 1000000000: ids range from 0 to"),
+        ({"banned": list(range(11))}, RecipeError, r"decoding\.banned: leaves no token"),
         ({"beam_size": 10**5}, DoesNotFit, r"100,000 beams"),
         ({"max_ratio": 1e300}, DoesNotFit, r"to write\) needs about"),
         ({"max_length": 10**12}, DoesNotFit, r"1,000,000,000,000 to write"),

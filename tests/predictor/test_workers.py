@@ -1,4 +1,4 @@
-"""Workers side by side."""
+"""The pool of worker processes."""
 
 import os
 import subprocess
