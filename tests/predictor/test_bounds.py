@@ -53,7 +53,7 @@ def test_the_shortest_answer_goes_before_the_usual_length(predictor: TextWriter)
 
 def test_a_position_table_that_ends(predictor: TextWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predictor.engine, "_write_reach", 64)
-    with pytest.raises(RecipeError, match=r"min_length: is 65, and the model writes at most 64 tokens"):
+    with pytest.raises(RecipeError, match=r"min_length: is 65, but the model writes at most 64 tokens"):
         predictor.answers(["abc"], min_length=65)
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -143,7 +144,7 @@ def test_a_resumed_run_uses_the_threads_that_it_began_with(tmp_path: Path, monke
     assert typed("train", str(pairs), "-o", str(tmp_path / "run"), *words).returncode == 0
     (tmp_path / "run" / "last" / "step-000000004.safetensors").unlink()
     used: list[int] = []
-    monkeypatch.setattr("clearhead.training.process_group.cores", lambda: 2)
+    monkeypatch.setattr(sys.modules["clearhead.training.process_group"], "cores", lambda: 2)
     monkeypatch.setattr("torch.set_num_threads", used.append)
     assert typed("train", "-o", str(tmp_path / "run"), "--resume").returncode == 0
     assert used[-1] == 1

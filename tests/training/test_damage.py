@@ -96,7 +96,7 @@ def test_prepared_data_are_made_again(run: Path, runs: Path, name: str, damage: 
     before = path.read_bytes()
     hurt(path, damage)
     if damage == "a folder instead":
-        with pytest.raises(DamagedFile, match=rf"{name}: is not a file: move it away, then restart with --resume"):
+        with pytest.raises(DamagedFile, match=rf"{name}: is not a file: move it away, then --resume"):
             resumed(run)
         return
     assert is_hurt(path, before)
@@ -161,7 +161,7 @@ def test_rows_that_cannot_be_read_do_not_stop_training(run: Path, runs: Path, na
     assert "Traceback" not in result.stderr
     if damage == "a folder instead":
         assert result.returncode == 3
-        assert f"{name}: is not a file: move it away, then restart with --resume" in result.stderr
+        assert f"{name}: is not a file: move it away, then --resume" in result.stderr
         return
     assert result.returncode == 0, result.stderr
     if damage != "one byte more":  # after what was there at the checkpoint: as a kill leaves it

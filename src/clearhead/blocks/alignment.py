@@ -25,12 +25,12 @@ class Pool:
 
     keys: Float[Tensor, "b m a"]
     values: Float[Tensor, "b m k"]
-    present: Bool[Tensor, "b m"] | None
+    valid: Bool[Tensor, "b m"] | None
     """False for padding; None if there is none."""
 
     def select(self, rows: Int[Tensor, "r"]) -> "Pool":
         """Keep these rows of the batch, in this order."""
-        return Pool(self.keys[rows], self.values[rows], None if self.present is None else self.present[rows])
+        return Pool(self.keys[rows], self.values[rows], None if self.valid is None else self.valid[rows])
 
 
 class StateAttention(nn.Module):
@@ -65,7 +65,7 @@ class StateAttention(nn.Module):
 
     def prepare(self, memory: Memory) -> Pool:
         """Project the memory, once for all steps."""
-        return Pool(self.key(memory.states), memory.states, memory.present)
+        return Pool(self.key(memory.states), memory.states, memory.valid)
 
     def forward(self, states: Float[Tensor, "b n s"], pool: Pool) -> Float[Tensor, "b n k"]:
         """The context of each state."""
@@ -75,7 +75,7 @@ class StateAttention(nn.Module):
             score=dot if self.direction is None else partial(additive, direction=self.direction),
             scale="none",
             choice=self.choice,
-            mask=None if pool.present is None else pool.present[:, None],
+            mask=None if pool.valid is None else pool.valid[:, None],
         )  # (b, n, m)
         seen: Tensor = self.weights(weights[:, None])[:, 0]  # those who watch weights expect heads
         context: Tensor = self.drop(seen) @ pool.values

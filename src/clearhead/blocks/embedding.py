@@ -46,7 +46,7 @@ class Embedding(nn.Module):
         positions: Int[Tensor, "n"] | Int[Tensor, "b n"],
         end: int,
         segments: Int[Tensor, "b n"] | None = None,
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n d"]:
         """The vectors of these tokens, whose positions are all below ``end``.
 
@@ -61,6 +61,6 @@ class Embedding(nn.Module):
         if self.segments is not None:
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
         if self.norm is not None:
-            x = self.norm(x, present)
+            x = self.norm(x, valid)
         dropped: Tensor = self.drop(x)
         return dropped

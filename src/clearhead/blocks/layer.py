@@ -38,7 +38,7 @@ class Layer(nn.Module):
         x: Float[Tensor, "b n d"],
         context: AttentionContext,
         *,
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
         memory: Float[Tensor, "b m k"] | None = None,
         memory_context: AttentionContext | None = None,
         cache: LayerCache | None = None,
@@ -47,9 +47,9 @@ class Layer(nn.Module):
         if self.scheme is not None:
             context = context.with_scheme(self.scheme)
         look = partial(self.attention, context=context, cache=cache and cache.own)
-        x = self.around_attention(x, look, present)
+        x = self.around_attention(x, look, valid)
         if self.cross is not None and self.around_cross is not None:
             look = partial(self.cross, memory=memory, context=memory_context, cache=cache and cache.cross)
-            x = self.around_cross(x, look, present)
-        result: Tensor = self.around_feedforward(x, self.feedforward, present)
+            x = self.around_cross(x, look, valid)
+        result: Tensor = self.around_feedforward(x, self.feedforward, valid)
         return result

@@ -44,22 +44,22 @@ class LayerNorm(nn.Module):
         """Settings, for people."""
         return f"per {self.axis}, ε {self.eps_place}" + ("" if self.gain is not None else ", no gain")
 
-    def forward(self, x: Float[Tensor, "b n d"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
-        """Normalise; ``present`` is False for padding, which statistics over the sequence leave out."""
+    def forward(self, x: Float[Tensor, "b n d"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
+        """Normalise; ``valid`` is False for padding, which statistics over the sequence leave out."""
         if self.axis == "token" and self.eps_place == "inside":
             return F.layer_norm(x, (self.width,), self.gain, self.shift, self.eps)
         if self.axis == "token":
             mean = x.mean(-1, keepdim=True)  # (b, n, 1)
             variance = (x - mean).square().mean(-1, keepdim=True)
         else:
-            there = x.new_ones(x.shape[:2]) if present is None else present.to(x.dtype)
+            there = x.new_ones(x.shape[:2]) if valid is None else valid.to(x.dtype)
             share = (there / there.sum(1, keepdim=True).clamp(min=1)).unsqueeze(-1)  # (b, n, 1)
             mean = (share * x).sum(1, keepdim=True)  # (b, 1, d)
             variance = (share * (x - mean).square()).sum(1, keepdim=True)
         y = (x - mean) / self._deviation(variance)
-        if self.axis == "sequence" and present is not None:
+        if self.axis == "sequence" and valid is not None:
             # padding has no part in the statistics, and a line of padding has none: it must not grow without bound
-            y = y.masked_fill(~present.unsqueeze(-1), 0.0)
+            y = y.masked_fill(~valid.unsqueeze(-1), 0.0)
         return y if self.gain is None or self.shift is None else y * self.gain + self.shift
 
     def _deviation(self, variance: Float[Tensor, "b n2 d2"]) -> Float[Tensor, "b n2 d2"]:
@@ -87,7 +87,7 @@ class RmsNorm(nn.Module):
         """Settings, for people."""
         return "per token" + ("" if self.gain is not None else ", no gain")
 
-    def forward(self, x: Float[Tensor, "b n d"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
+    def forward(self, x: Float[Tensor, "b n d"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
         """Normalise each token."""
-        del present
+        del valid
         return F.rms_norm(x, (self.width,), self.gain, self.eps)

@@ -78,19 +78,19 @@ class RecurrentEncoder(nn.Module):
     def forward(
         self,
         ids: Int[Tensor, "b n"],
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
         *,
         segments: Int[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n k"]:
         """A vector for every token; padding may stand anywhere, and the states pass it by."""
         length = ids.shape[1]
         places = torch.arange(length, device=ids.device)
-        x: Tensor = self.embedding(ids, places, length, segments, present)
+        x: Tensor = self.embedding(ids, places, length, segments, valid)
         order = None
-        if present is not None and not is_left_aligned(present):
-            order = present.int().argsort(dim=1, descending=True, stable=True)  # what is there, then padding
+        if valid is not None and not is_left_aligned(valid):
+            order = valid.int().argsort(dim=1, descending=True, stable=True)  # what is there, then padding
             x = _gather(x, order)
-        ends = present.sum(1, keepdim=True) if present is not None else torch.full_like(ids[:, :1], length)
+        ends = valid.sum(1, keepdim=True) if valid is not None else torch.full_like(ids[:, :1], length)
         mirror = torch.where(places < ends, ends - 1 - places, places)  # (b, n)
         for layer in self.layers:
             x = self.drop(layer(x, mirror))
@@ -186,7 +186,7 @@ class RecurrentDecoder(Decoder):
     def forward(
         self,
         ids: Int[Tensor, "b n"],
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
         *,
         memory: Memory | None = None,
         cache: RecurrentCache | None = None,
@@ -197,7 +197,7 @@ class RecurrentDecoder(Decoder):
         run = self._begun(tokens, memory) if cache is None or cache.states is None else replace(cache)
         # padding at the right edge comes after every real token: nobody sees what it does to the state, unless it
         # is carried on
-        passed = present if present is not None and (cache is not None or not is_left_aligned(present)) else None
+        passed = valid if valid is not None and (cache is not None or not is_left_aligned(valid)) else None
         if self.alignment.feeds == "nothing" and passed is None and length > 1:
             out = self._together(tokens, run)
         else:
@@ -233,7 +233,7 @@ class RecurrentDecoder(Decoder):
         return self.alignment.output(x, tokens, None, run.pool)
 
     def _one_by_one(
-        self, tokens: Float[Tensor, "b n e"], run: RecurrentCache, present: Bool[Tensor, "b n"] | None
+        self, tokens: Float[Tensor, "b n e"], run: RecurrentCache, valid: Bool[Tensor, "b n"] | None
     ) -> Float[Tensor, "b n d"]:
         """All layers, token by token; a token that is padding changes nothing."""
         feeds, first = self.alignment.feeds, self._recurrences()[0]
@@ -249,7 +249,7 @@ class RecurrentDecoder(Decoder):
             fed = contexts[-1] if feeds == "context" else run.output
             if fed is not None:
                 here = first.more_gates(here, fed)
-            there = None if present is None else present[:, place, None]
+            there = None if valid is None else valid[:, place, None]
             run.states = self._step(here, run.states, there)
             tops.append(self.drop(run.states[-1][0]))
             if feeds == "output":
@@ -293,18 +293,18 @@ def _gather(x: Float[Tensor, "b n i"], places: Int[Tensor, "b n"]) -> Float[Tens
 
 def _ends(memory: Memory) -> Float[Tensor, "b k2"]:
     """The first and the last vector that is no padding, side by side: both final states of a bidirectional encoder."""
-    states, present = memory.states, memory.present
-    if present is None:
+    states, valid = memory.states, memory.valid
+    if valid is None:
         return torch.cat((states[:, 0], states[:, -1]), dim=-1)
     rows, places = torch.arange(len(states), device=states.device), torch.arange(states.shape[1], device=states.device)
-    first, last = present.int().argmax(1), (present * places).argmax(1)
+    first, last = valid.int().argmax(1), (valid * places).argmax(1)
     return torch.cat((states[rows, first], states[rows, last]), dim=-1)
 
 
 def _mean(memory: Memory) -> Float[Tensor, "b k"]:
     """The mean of the vectors that are no padding."""
-    if memory.present is None:
+    if memory.valid is None:
         return memory.states.mean(1)
-    there = memory.present.unsqueeze(-1).to(memory.states.dtype)  # (b, m, 1)
+    there = memory.valid.unsqueeze(-1).to(memory.states.dtype)  # (b, m, 1)
     mean: Tensor = (memory.states * there).sum(1) / there.sum(1).clamp(min=1)
     return mean

@@ -34,10 +34,10 @@ class AddNorm(nn.Module):
         self,
         x: Float[Tensor, "b n d"],
         sublayer: Callable[[Tensor], Tensor],
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n d"]:
         """Wrap ``sublayer``, a function from tokens to tokens."""
-        change: Tensor = self.drop(sublayer(self.norm(x, present) if self.place == "pre" else x))
+        change: Tensor = self.drop(sublayer(self.norm(x, valid) if self.place == "pre" else x))
         y = x + change if self.residual else change
-        result: Tensor = self.norm(y, present) if self.place == "post" else y
+        result: Tensor = self.norm(y, valid) if self.place == "post" else y
         return result

@@ -23,20 +23,20 @@ class Memory:
 
     states: Float[Tensor, "b m k"]
     """A vector for every source token."""
-    present: Bool[Tensor, "b m"] | None
+    valid: Bool[Tensor, "b m"] | None
     """False for padding; None if there is none."""
 
     def context(self, queries: Int[Tensor, "*b t"]) -> AttentionContext:
         """What a decoder's tokens, which stand at these positions, see of it."""
-        return AttentionContext(present=self.present, queries=queries, keys=self._positions)
+        return AttentionContext(valid=self.valid, queries=queries, keys=self._positions)
 
     @cached_property
     def _positions(self) -> Int[Tensor, "m"] | Int[Tensor, "b m"]:
-        return positions_of(self.states.shape[1], self.present, self.states.device)
+        return positions_of(self.states.shape[1], self.valid, self.states.device)
 
     def select(self, rows: Int[Tensor, "r"]) -> "Memory":
         """Keep these rows of the batch, in this order."""
-        return Memory(self.states[rows], None if self.present is None else self.present[rows])
+        return Memory(self.states[rows], None if self.valid is None else self.valid[rows])
 
 
 @runtime_checkable
@@ -51,7 +51,7 @@ class DecoderCache(Protocol):
 
 
 class Decoder(nn.Module):
-    """What writes: called as ``decoder(ids, present, memory=…, cache=…)`` it gives a vector for every token fed in."""
+    """What writes: called as ``decoder(ids, valid, memory=…, cache=…)`` it gives a vector for every token fed in."""
 
     embedding: Embedding
 
@@ -90,7 +90,7 @@ class Stack(Decoder):
     def forward(
         self,
         inputs: Int[Tensor, "b n"] | Float[Tensor, "b height width channels"],
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
         *,
         segments: Int[Tensor, "b n"] | None = None,
         memory: Memory | None = None,
@@ -101,31 +101,31 @@ class Stack(Decoder):
         With a cache, ``inputs`` are the tokens after those that it has seen.
         """
         batch, length = inputs.shape[0], self.embedding.length(inputs)
-        all_present, total = present, length
+        all_valid, total = valid, length
         if cache is not None:
-            all_present, total = cache.with_new(batch, length, present, inputs.device), cache.length + length
-        keys = positions_of(total, all_present, inputs.device)  # (t,) or (b, t)
+            all_valid, total = cache.with_new(batch, length, valid, inputs.device), cache.length + length
+        keys = positions_of(total, all_valid, inputs.device)  # (t,) or (b, t)
         queries = keys[..., total - length :]
         # in a causal stack padding at the right edge lies in the future of every real token: nothing to hide
         hidden = self.causal and cache is None and keys.dim() == 1
         context = AttentionContext(
-            present=None if hidden else all_present,
+            valid=None if hidden else all_valid,
             causal=self.causal,
             scheme=self.scheme,
             queries=queries,
             keys=keys,
         )
-        x: Tensor = self.embedding(inputs, queries, total, segments, present)
+        x: Tensor = self.embedding(inputs, queries, total, segments, valid)
         if cache is not None:  # only now: a sequence that is too long must not leave a cache half extended
-            cache.present, cache.length = all_present, total
+            cache.valid, cache.length = all_valid, total
         memory_context = None if memory is None else memory.context(queries)
         for index, layer in enumerate(self.layers):
             x = layer(
                 x,
                 context,
-                present=present,
+                valid=valid,
                 memory=None if memory is None else memory.states,
                 memory_context=memory_context,
                 cache=None if cache is None else cache.layers[index],
             )
-        return x if self.final_norm is None else self.final_norm(x, present)
+        return x if self.final_norm is None else self.final_norm(x, valid)

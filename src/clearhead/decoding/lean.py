@@ -85,9 +85,9 @@ class LeanDecoder:
         # a tensor made in inference mode has no count, and is not meant to change
         return [0 if part.is_inference() else part._version for part in self.model.parameters()]
 
-    def reading(self, source: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None) -> "LeanStepper":
+    def reading(self, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> "LeanStepper":
         """Read these sources and be ready to write."""
-        return LeanStepper(self, source, present)
+        return LeanStepper(self, source, valid)
 
 
 class _LeanLayer:
@@ -186,14 +186,14 @@ class LeanStepper:
     """
 
     def __init__(
-        self, decoder: LeanDecoder, source: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None
+        self, decoder: LeanDecoder, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None
     ) -> None:
         self._decoder = decoder
-        memory = decoder.model.encode(source, present)
+        memory = decoder.model.encode(source, valid)
         self._length, self._lines, self._beams = 0, len(source), 1
         self._padding: Float[Tensor, "b 1 1 n"] | None = None
-        if memory.present is not None:
-            padding = torch.zeros(memory.present.shape).masked_fill_(~memory.present, -torch.inf)
+        if memory.valid is not None:
+            padding = torch.zeros(memory.valid.shape).masked_fill_(~memory.valid, -torch.inf)
             self._padding = padding[:, None, None]
         self._cross = [_key_values(layer, memory.states) for layer in decoder.layers]
         self._own = [

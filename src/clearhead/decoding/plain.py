@@ -20,10 +20,10 @@ class ModelStepper:
         self._device = next(model.parameters()).device
 
     @classmethod
-    def reading(cls, model: Seq2Seq, source: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None) -> "ModelStepper":
+    def reading(cls, model: Seq2Seq, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None) -> "ModelStepper":
         """Read these sources and be ready to write."""
         device = next(model.parameters()).device
-        return cls(model, model.start(source.to(device), None if present is None else present.to(device)))
+        return cls(model, model.start(source.to(device), None if valid is None else valid.to(device)))
 
     @classmethod
     def prompted(cls, model: LanguageModel, prompts: Sequence[Sequence[int]]) -> "ModelStepper":
@@ -35,8 +35,8 @@ class ModelStepper:
             # padded at the left, so that all lines end together
             missing = torch.tensor([[width - len(prompt) + 1] for prompt in prompts], device=device)
             ids = [[0] * (width - len(prompt) + 1) + list(prompt[:-1]) for prompt in prompts]
-            present = torch.arange(width, device=device) >= missing
-            model.step(torch.tensor(ids, device=device), state, None if bool(present.all()) else present)
+            valid = torch.arange(width, device=device) >= missing
+            model.step(torch.tensor(ids, device=device), state, None if bool(valid.all()) else valid)
         return cls(model, state)
 
     def step(self, ids: Int[Tensor, "b k"]) -> Float[Tensor, "b k V"]:

@@ -19,7 +19,7 @@ class Model(nn.Module):
 
     spec: ModelSpec
 
-    def present(self, ids: Int[Tensor, "b n"]) -> Bool[Tensor, "b n"] | None:
+    def valid_tokens(self, ids: Int[Tensor, "b n"]) -> Bool[Tensor, "b n"] | None:
         """True where a token is no padding; None if nothing is padding."""
         pad = self.spec.vocabulary.pad
         if pad is None:
@@ -60,12 +60,12 @@ class Writer(Model):
     output: Output
 
     def step(
-        self, ids: Int[Tensor, "b n"], state: State, present: Bool[Tensor, "b n"] | None = None
+        self, ids: Int[Tensor, "b n"], state: State, valid: Bool[Tensor, "b n"] | None = None
     ) -> Float[Tensor, "b V"]:
         """Feed the next tokens, one or several, and return the logits of the token after them.
 
-        The state is updated. Lines of unequal length are padded at the left, with ``present`` False there.
+        The state is updated. Lines of unequal length are padded at the left, with ``valid`` False there.
         """
-        states: Tensor = self.decoder(ids, present, memory=state.memory, cache=state.cache)
+        states: Tensor = self.decoder(ids, valid, memory=state.memory, cache=state.cache)
         logits: Tensor = self.output(states[:, -1])
         return logits

@@ -40,35 +40,35 @@ class EncoderModel(Model):
         make = module_of(spec.encoder).from_spec
         return cls(spec, encoder=make(spec.encoder, tokens=tokens, embedding=spec.embedding))
 
-    def present(self, ids: Int[Tensor, "b n"] | Pixels) -> Bool[Tensor, "b n"] | None:
+    def valid_tokens(self, ids: Int[Tensor, "b n"] | Pixels) -> Bool[Tensor, "b n"] | None:
         """True where a token is no padding; None if nothing is padding, as in an image."""
-        return super().present(ids) if self.spec.patches is None else None
+        return super().valid_tokens(ids) if self.spec.patches is None else None
 
     def states(
         self,
         inputs: Int[Tensor, "b n"] | Pixels,
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
         segments: Int[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n d"]:
         """A vector for every token."""
-        present = self.present(inputs) if present is None else present
-        states: Tensor = self.encoder(inputs, present, segments=segments)
+        valid = self.valid_tokens(inputs) if valid is None else valid
+        states: Tensor = self.encoder(inputs, valid, segments=segments)
         return states
 
-    def pool(self, states: Float[Tensor, "b n d"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b d"]:
+    def pool(self, states: Float[Tensor, "b n d"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b d"]:
         """One vector for the sequence, from its first token that is no padding."""
         rows = torch.arange(states.shape[0], device=states.device)
-        first = states[:, 0] if present is None else states[rows, present.int().argmax(1)]
+        first = states[:, 0] if valid is None else states[rows, valid.int().argmax(1)]
         return first if self.pooler is None else torch.tanh(self.pooler(first))
 
     def forward(
         self,
         inputs: Int[Tensor, "b n"] | Pixels,
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
         segments: Int[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n d"]:
         """A vector for every token."""
-        return self.states(inputs, present, segments)
+        return self.states(inputs, valid, segments)
 
 
 class ClassifierModel(EncoderModel):
@@ -84,18 +84,18 @@ class ClassifierModel(EncoderModel):
     def forward(
         self,
         inputs: Int[Tensor, "b n"] | Pixels,
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
         segments: Int[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b c"]:
         """A logit for every class."""
-        present = self.present(inputs) if present is None else present
-        states = self.states(inputs, present, segments)
+        valid = self.valid_tokens(inputs) if valid is None else valid
+        states = self.states(inputs, valid, segments)
         if self.spec.pooling == "first":
-            pooled = self.pool(states, present)
-        elif present is None:
+            pooled = self.pool(states, valid)
+        elif valid is None:
             pooled = states.mean(1)
         else:
-            there = present.unsqueeze(-1).to(states.dtype)  # (b, n, 1)
+            there = valid.unsqueeze(-1).to(states.dtype)  # (b, n, 1)
             pooled = (states * there).sum(1) / there.sum(1).clamp(min=1)
         logits: Tensor = self.head(self.drop(pooled))
         return logits

@@ -30,14 +30,14 @@ class LanguageModel(Writer):
         )
         return cls(spec, decoder=decoder, output=make_output(spec.embedding, tokens))
 
-    def states(self, ids: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
+    def states(self, ids: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
         """The decoder's vectors, before the logits; padding may stand at either edge."""
-        states: Tensor = self.decoder(ids, self.present(ids) if present is None else present)
+        states: Tensor = self.decoder(ids, self.valid_tokens(ids) if valid is None else valid)
         return states
 
-    def forward(self, ids: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n V"]:
+    def forward(self, ids: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n V"]:
         """Logits of the token after each token."""
-        logits: Tensor = self.output(self.states(ids, present))
+        logits: Tensor = self.output(self.states(ids, valid))
         return logits
 
     def start(self) -> State:

@@ -37,11 +37,11 @@ class Seq2Seq(Writer):
         )
         return cls(spec, encoder=encoder, decoder=decoder, output=make_output(spec.embedding, target))
 
-    def encode(self, source: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None) -> Memory:
-        """Read the source; padding is what the recipe calls ``pad``, unless ``present`` says otherwise."""
-        if present is None:
-            present = self.present(source)
-        return Memory(self.encoder(source, present), present)
+    def encode(self, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> Memory:
+        """Read the source; padding is what the recipe calls ``pad``, unless ``valid`` says otherwise."""
+        if valid is None:
+            valid = self.valid_tokens(source)
+        return Memory(self.encoder(source, valid), valid)
 
     def states(
         self,
@@ -66,6 +66,6 @@ class Seq2Seq(Writer):
         logits: Tensor = self.output(self.states(source, target, source_present))
         return logits
 
-    def start(self, source: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None) -> State:
+    def start(self, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> State:
         """Read the source and be ready to write; the first token to feed is ``spec.vocabulary.first``."""
-        return State(self.decoder.new_cache(), self.encode(source, present))
+        return State(self.decoder.new_cache(), self.encode(source, valid))

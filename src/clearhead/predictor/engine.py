@@ -191,12 +191,12 @@ class Engine:
     def _stepper(self, lines: list[list[int]]) -> Stepper:
         if isinstance(self.model, LanguageModel):
             return ModelStepper.prompted(self.model, lines)
-        ids, present = padded(lines)
+        ids, valid = padded(lines)
         if self._lean is None or not self._lean.current():
             self._lean = lean_decoder(self.model)
         if self._lean is None:
-            return ModelStepper.reading(self.model, ids, present)
-        return self._lean.reading(ids, present)
+            return ModelStepper.reading(self.model, ids, valid)
+        return self._lean.reading(ids, valid)
 
 
 def _reaches(model: Seq2Seq | LanguageModel) -> tuple[int, int]:

@@ -151,10 +151,10 @@ class Filler(Predictor):
         """Yield the number of each line and the (r, V) log-probabilities of the tokens at its places."""
         output, _ = self._head()
         for batch in batches([len(row) for row in rows], batch_budget(spec)):
-            ids, there = padded([rows[index] for index in batch])
+            ids, valid = padded([rows[index] for index in batch])
             device = device_of(self.model)
             with evaluating(self.model, spec.attention):
-                states = self.model.states(ids.to(device), None if there is None else there.to(device))
+                states = self.model.states(ids.to(device), None if valid is None else valid.to(device))
                 logits = [output(states[line, places[index]]).cpu() for line, index in enumerate(batch)]
             for index, values in zip(batch, logits, strict=True):
                 yield index, values.double().log_softmax(-1)

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from clearhead.attention import choosing
+from clearhead.attention import use_choice
 from clearhead.data import PAD
 from clearhead.errors import DoesNotFit
 from clearhead.models import LanguageModel, Model, Seq2Seq
@@ -57,10 +57,10 @@ def forced(
     results = [ForcedLine([], 0)] * len(targets)
     for start in range(0, len(order), LINES):
         rows = order[start : start + LINES]
-        source, there = padded([sources[row] for row in rows])
+        source, valid = padded([sources[row] for row in rows])
         inputs, _ = padded([[first, *targets[row][:-1]] for row in rows])
         with evaluating(model, attention):
-            logits = model(source.to(device), inputs.to(device), None if there is None else there.to(device))
+            logits = model(source.to(device), inputs.to(device), None if valid is None else valid.to(device))
         for row, line in zip(rows, _judged(logits.cpu(), [targets[row] for row in rows]), strict=True):
             results[row] = line
     return results
@@ -106,7 +106,7 @@ def evaluating(model: Model, attention: AttentionChoice = "trained") -> Iterator
         if was_training:  # walking over all modules takes as long as decoding one token
             model.eval()
         try:
-            with torch.inference_mode(), nullcontext() if attention == "trained" else choosing(model, attention):
+            with torch.inference_mode(), nullcontext() if attention == "trained" else use_choice(model, attention):
                 yield
         except RuntimeError as error:
             if "not enough memory" not in str(error):

@@ -101,10 +101,10 @@ class Labeller(Predictor):
         rows = [self.source.wrapped(line, longest) for line in lines]
         found: list[list[float]] = [[] for _ in rows]
         for batch in batches([len(row) for row in rows], batch_budget(spec)):
-            ids, there = padded([rows[index] for index in batch])
+            ids, valid = padded([rows[index] for index in batch])
             device = device_of(self.model)
             with evaluating(self.model, spec.attention):
-                logits = self.model(ids.to(device), None if there is None else there.to(device))
+                logits = self.model(ids.to(device), None if valid is None else valid.to(device))
             for index, row in zip(batch, logits.double().log_softmax(-1).tolist(), strict=True):
                 found[index] = row
         return found, [len(line) > longest for line in lines]

@@ -22,10 +22,10 @@ def mean_vectors(
     """Return the mean over the tokens of each row, without padding."""
     found: list[Tensor] = [torch.empty(0)] * len(rows)
     for batch in batches([len(row) for row in rows], budget):
-        ids, there = padded([rows[index] for index in batch])
+        ids, valid = padded([rows[index] for index in batch])
         device = device_of(model)
         with evaluating(model, attention):
-            states = read(ids.to(device), None if there is None else there.to(device)).cpu()
+            states = read(ids.to(device), None if valid is None else valid.to(device)).cpu()
         for index, vectors in zip(batch, states, strict=True):
             found[index] = vectors[: len(rows[index])].mean(0)
     # clone: a tensor made in inference mode cannot be used for training

@@ -91,7 +91,7 @@ class TextWriter(Predictor):
         model, spec = self.model, self.recipe.decoding
         rows, _, _ = self._encode(the_texts(texts, "vectors"), spec)
         return mean_vectors(
-            model, rows, lambda ids, there: model.encode(ids, there).states, batch_budget(spec), spec.attention
+            model, rows, lambda ids, valid: model.encode(ids, valid).states, batch_budget(spec), spec.attention
         )
 
     def table(self, best: Answer) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     files = _files(folder)
     for file in files:
         if not file.is_file():
-            raise DamagedFile(f"{file}: is not a file: move it away, then restart with --resume")
+            raise DamagedFile(f"{file}: is not a file: move it away, then --resume")
     for file in files:
         try:
             return _read(file), complaints
