@@ -1,9 +1,13 @@
 """Every public method has a docstring, unless it overrides one; every public class describes its arguments."""
 
+import dataclasses
 import importlib
 import inspect
 import pkgutil
+import re
 from types import FunctionType
+
+from pydantic import BaseModel
 
 import clearhead
 
@@ -51,3 +55,37 @@ def test_an_undocumented_method_is_found_and_an_override_is_not() -> None:
         def unsaid(self) -> None: ...
 
     assert [name.rpartition(".")[2] for name in undocumented(Derived)] == ["unsaid"]
+
+
+def undescribed(owner: type) -> list[str]:
+    """Arguments of a constructor that the docstrings of a class and its bases do not describe as ``name:``."""
+    if "__init__" not in vars(owner):
+        return []
+    described = "\n".join(inspect.getdoc(base) or "" for base in owner.__mro__ if base is not object)
+    names = [name for name in inspect.signature(owner).parameters if name not in ("args", "kwargs")]
+    return [name for name in names if not re.search(rf"^ +{name}: ", described, re.MULTILINE)]
+
+
+def test_public_classes_describe_their_arguments() -> None:
+    """Dataclasses and specs are exempt: each of their fields has a docstring of its own."""
+    classes = [getattr(clearhead, name) for name in clearhead.__all__]
+    owners = [
+        owner
+        for owner in classes
+        if inspect.isclass(owner) and not dataclasses.is_dataclass(owner) and not issubclass(owner, BaseModel)
+    ]
+    assert len(owners) > 20
+    assert {owner.__name__: names for owner in owners if (names := undescribed(owner))} == {}
+
+
+def test_an_undescribed_argument_is_found() -> None:
+    class Example:
+        """An example.
+
+        Args:
+            told: described.
+        """
+
+        def __init__(self, told: int, untold: int) -> None: ...
+
+    assert undescribed(Example) == ["untold"]

@@ -26,8 +26,8 @@ from clearhead.attention.score import DotScore, Scale, divisor
 
 PathName = Literal["explicit", "fused", "distance", "blocks"]
 FEW_KEYS = 32
-"""Up to this many keys, training takes the explicit path: the weights are smaller than the queries (m ≤ d̃_q), and the
-backward pass of the fused kernel is slower."""
+"""Up to this many keys, training takes the explicit path: the n×m weights are then no larger than the queries. Both
+paths take the same time there, within what could be measured; there is no table of it in the evidence."""
 MANY_KEYS = 1024
 """Above this many keys, position terms are computed in blocks. Measured for Shaw, forward: 109 ms and 68 MiB on the
 explicit path at n = 1024, 126 ms and 18 MiB in blocks at n = 2048, which has four times the work."""
