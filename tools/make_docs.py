@@ -30,7 +30,7 @@ CLAIM = re.compile(r"\bL[0-4]\.\d+\b")
 
 
 def recipe_page() -> str:
-    """The reference of recipes."""
+    """The reference of all settings of a recipe."""
     lines = [
         "# Recipes",
         "",
@@ -143,8 +143,8 @@ def claims_page() -> str:
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and (named := re.match(r"test_L(\d)_(\d+)_", node.name)):
-                said = sentence(ast.get_docstring(node) or "")
-                tests[f"L{named[1]}.{named[2]}"].append(f"`{path.relative_to(ROOT)}`: {said}".replace("|", r"\|"))
+                proved = sentence(ast.get_docstring(node) or "")
+                tests[f"L{named[1]}.{named[2]}"].append(f"`{path.relative_to(ROOT)}`: {proved}".replace("|", r"\|"))
     lines = [
         "# Claims of the lectures",
         "",
