@@ -1,1 +1,1 @@
-"""Benchmarks: ours and the peers in turn, in one process, ratios of medians."""
+"""Benchmarks: clearhead and its peers take turns in one process; medians are compared."""

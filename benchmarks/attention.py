@@ -1,4 +1,4 @@
-"""Time and memory of every 1-D attention over the length, beside other libraries.
+"""Time and memory of every 1-D attention over the length, compared with other libraries.
 
     pip install linformer
     python -m benchmarks.attention [--lengths 256 … 4096] [--rounds 7] [--threads 1] [--plot FILE.svg]
@@ -138,17 +138,17 @@ GROUPS = {
     "DeBERTa (transformers)": ["DeBERTa (transformers)", "disentangled"],
     "linformer (PyPI)": ["linformer (PyPI)", "Linformer"],
 }
-"""Who is compared with whom: the first of each is what the others are measured by."""
+"""What is compared: the first of each group is the reference for the others."""
 
 
 def forward(run: Run, x: Tensor) -> None:
-    """What an answer costs."""
+    """A forward pass."""
     with torch.inference_mode():
         run(x)
 
 
 def forward_and_backward(run: Run, x: Tensor) -> None:
-    """What a training step costs."""
+    """A forward and a backward pass."""
     run(x.requires_grad_()).sum().backward()
     x.grad = None
 
@@ -168,14 +168,14 @@ def seconds(names: list[str], length: int, measured: Callable[[Run, Tensor], Non
 
 
 def mebibytes(name: str, length: int, measured: Callable[[Run, Tensor], None]) -> float:
-    """The rise of the peak resident size while one kind works, in a process of its own."""
+    """The rise of the peak resident size while one kind runs, in a new process."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.attention", "--peak", name, measured.__name__]
     done = subprocess.run([*command, str(length)], capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
 def peak(name: str, measured: Callable[[Run, Tensor], None], length: int) -> float:
-    """The rise itself; Linux tells the peak since it was last cleared."""
+    """The rise itself; Linux reports the peak since it was last cleared."""
 
     def resident(key: str) -> int:
         line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(key))

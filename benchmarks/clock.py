@@ -1,4 +1,4 @@
-"""Time and memory of one encoder layer over the length, beside the exponents that the closed forms predict.
+"""Time and memory of one encoder layer over the length, and the exponents that the closed forms predict.
 
     python -m benchmarks.clock [--lengths 64 128 … 4096] [--width 128] [--rounds 5] [-o docs/evidence/clock.png]
 
@@ -40,7 +40,7 @@ def slope(lengths: list[int], values: list[float] | list[int]) -> float:
 
 
 def measure(lengths: list[int], width: int, rounds: int) -> tuple[list[Curve], list[Curve]]:
-    """Seconds and bytes of both ways."""
+    """Seconds and bytes of both paths."""
     sizes = ["model.layers=1", f"model.width={width}", "model.heads=4", "model.dropout.residual=0.0"]
     recipe = read_recipe("ttic", *sizes, "model.dropout.embedding=0.0", "model.vocabulary.pad=none")
     model, formula = build(recipe, seed=1), cost(recipe)

@@ -1,4 +1,4 @@
-"""Tokens per second of decoding: ours beside CTranslate2 and transformers.generate, all in float32.
+"""Decoding speed in tokens per second: clearhead, CTranslate2 and transformers.generate, all in float32.
 
     python -m benchmarks.decode_speed [tiny base] [--batches 32 1] [--beams 1 4] [--rounds 5]
 
@@ -56,19 +56,19 @@ def ours(folder: Path, batch: int, beam: int) -> tuple[Decode, WorkerPool[Any, A
     def work(lines: Lines) -> Lines:
         return [best.tokens for best, *_ in engine.search(lines, spec)]
 
-    crew: WorkerPool[Lines, Lines] = WorkerPool(work, 2)
+    pool: WorkerPool[Lines, Lines] = WorkerPool(work, 2)
 
     def decode(lines: Lines) -> Lines:
         order = sorted(range(len(lines)), key=lambda index: len(lines[index]))
         chunks = [order[start : start + batch] for start in range(0, len(order), batch)]
         answers: Lines = [[] for _ in lines]
-        results = crew.results([lines[index] for index in chunk] for chunk in chunks)
+        results = pool.results([lines[index] for index in chunk] for chunk in chunks)
         for chunk, found in zip(chunks, results, strict=True):
             for index, tokens in zip(chunk, found, strict=True):
                 answers[index] = tokens
         return answers
 
-    return decode, crew
+    return decode, pool
 
 
 def ctranslate2s(model: Any, folder: Path, batch: int, beam: int) -> Decode:
@@ -147,12 +147,12 @@ def main() -> None:
             for batch in arguments.batches:
                 for beam in arguments.beams:
                     lines = sources(size, 8 * batch if batch > 1 else 16)
-                    decode, crew = ours(folder, batch, beam)
+                    decode, pool = ours(folder, batch, beam)
                     peers = {"clearhead": decode}
                     peers["CTranslate2"] = ctranslate2s(model, folder, batch, beam)
                     peers["transformers"] = transformers_generate(model, batch, beam)
                     peers = {peer: run for peer, run in peers.items() if peer not in arguments.without}
-                    with crew:
+                    with pool:
                         report(f"{name}, batch {batch}, beam {beam}", peers, lines, arguments.rounds)
 
 

@@ -45,13 +45,13 @@ def contenders(size: int, width: int, heads: int, window: int) -> dict[str, Cont
 
 
 def forward(module: nn.Module, cells: Tensor) -> None:
-    """What an answer costs."""
+    """A forward pass."""
     with torch.inference_mode():
         module(cells)
 
 
 def forward_and_backward(module: nn.Module, cells: Tensor) -> None:
-    """What a training step costs."""
+    """A forward and a backward pass."""
     module(cells).sum().backward()
     module.zero_grad(set_to_none=True)
 

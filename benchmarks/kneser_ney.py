@@ -54,7 +54,7 @@ class KneserNey:
         return 0.0, one, two, more
 
     def probability(self, token: str, history: Sequence[str]) -> float:
-        """p(token | history), of which the last tokens count; it begins with ``<s>``."""
+        """p(token | history); only the last tokens of the history count, and it begins with ``<s>``."""
         probability = 1 / len(self.vocabulary)
         for size in range(1, min(self.order, len(history) + 1) + 1):
             context = tuple(history[len(history) - size + 1 :])
@@ -65,7 +65,7 @@ class KneserNey:
         return probability
 
     def perplexity(self, lines: Sequence[Sequence[str]]) -> float:
-        """e to the mean −log p of a token, the ends of lines among them."""
+        """exp of the mean −log p of a token, ends of lines included."""
         total, tokens = 0.0, 0
         for line in lines:
             said = [BEGIN, *line, END]

@@ -1,9 +1,9 @@
-"""A language model beside an interpolated Kneser–Ney 5-gram: perplexity by token, ends of lines among them.
+"""Perplexity of a language model and of an interpolated Kneser–Ney 5-gram, per token, ends of lines included.
 
     python -m benchmarks.lm_perplexity [--minutes 35] [--threads 2]
 
 Both learn from the phones of g2p-en's training words and are scored on those of its dev and test words. `clearhead
-train` chooses its best step on dev; test is looked at only at the end. The vocabulary is closed: 39 phones and the end.
+train` chooses its best step on dev; test is used only at the end. The vocabulary is closed: 39 phones and the end.
 The n-gram keeps every count it has seen once; the language model has to pass over the words some fifteen times.
 """
 

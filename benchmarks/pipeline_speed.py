@@ -1,4 +1,4 @@
-"""The whole training pipeline on real pairs: our batches beside the usual random ones.
+"""Speed of the training pipeline on real pairs, with our batches and with the usual random ones.
 
     python -m benchmarks.pipeline_speed [--data TRAIN.tsv] [--seconds 60]
 
@@ -26,7 +26,7 @@ from clearhead.training.optimizer import make_optimizers
 
 
 def random_plan(pairs: EncodedPairs, tokens: float) -> list[NDArray[np.int64]]:
-    """Shuffled lines, as many a batch as hold ``tokens`` target tokens on average."""
+    """Batches of shuffled lines with ``tokens`` target tokens on average."""
     lines = round(tokens / float((pairs.target.lengths + 1).mean()))
     order = np.random.default_rng(0).permutation(len(pairs))
     return np.split(order, range(lines, len(order), lines))
@@ -35,7 +35,7 @@ def random_plan(pairs: EncodedPairs, tokens: float) -> list[NDArray[np.int64]]:
 def tokens_per_second(
     model: Seq2Seq, optimizer: torch.optim.Optimizer, pairs: EncodedPairs, plan: list[NDArray[np.int64]], seconds: float
 ) -> Iterator[float]:
-    """Train for about ``seconds`` each time it is asked; yields real target tokens per second."""
+    """Train for about ``seconds`` per iteration; yield target tokens per second, without padding."""
     index = 0
     while True:
         done, start = 0, time.perf_counter()

@@ -1,12 +1,12 @@
-"""Target tokens per second of one training step: ours beside the libraries people use.
+"""Training speed in target tokens per second: clearhead and the libraries people use.
 
     python -m benchmarks.train_speed [tiny small base] [--rounds 9] [--threads 2]
 
 They are nn.Transformer, transformers' Marian, x-transformers and JoeyNMT. All train an encoder-decoder of the same
 sizes on the same batches with AdamW (fused), label smoothing 0.1 and dropout 0.1; x-transformers, which has neither
-here, without. In attention only JoeyNMT and nn.Transformer drop, which have one setting for all. A peer that is not
-installed is left out, and said so: `pip install x-transformers tensorboard matplotlib` and
-`pip install --no-deps joeynmt`, whose own pins are of another age.
+here, without. Only JoeyNMT and nn.Transformer use dropout in attention, as they have one setting for all. A peer that
+is not installed is left out with a message: `pip install x-transformers tensorboard matplotlib` and
+`pip install --no-deps joeynmt`, whose own pins are outdated.
 """
 
 import argparse
@@ -237,7 +237,7 @@ PEERS: dict[str, Callable[[Size], Step]] = {
 
 
 def measure(size: Size, rounds: int) -> dict[str, float]:
-    """Median seconds of a step for every peer that is installed; they take turns, the first two rounds do not count."""
+    """Median seconds of a step for every installed peer; they take turns, and the first two rounds do not count."""
     steps: dict[str, Step] = {}
     for name, make in PEERS.items():
         torch.manual_seed(0)

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tools.make_docs import PAGES, claims_page
+from tools.make_docs import PAGES, claims_page, sentence
 
 from clearhead.lectures import Claim, claims
 
@@ -23,3 +23,42 @@ def test_every_claim_has_a_module_and_a_test(claim: Claim) -> None:
     assert row
     assert row[1], f"no module cites {claim.id}"
     assert row[2], f"no test is named test_{claim.id.replace('.', '_')}_…"
+
+
+@pytest.mark.parametrize(
+    ("docstring", "expected"),
+    [
+        ("L0.2: a test of N ≠ M.", "A test of N ≠ M."),
+        ("L0.2, L1.1: softmax(x) is even.", "softmax(x) is even."),
+        ("L0.11 (post-LN), L1.7; references: two\nmodels.\n\nMore.", "L0.11 (post-LN), L1.7; references: two models."),
+        ("The wrong variant of L0.7: heads\n    in turn.", "The wrong variant of L0.7: heads in turn."),
+    ],
+)
+def test_a_docstring_becomes_a_whole_sentence(docstring: str, expected: str) -> None:
+    """Ids inside a sentence, and its second line, were once dropped."""
+    assert sentence(docstring) == expected
+
+
+BROKEN = re.compile(r"\( *[,;:)]|[,;:(] *[,;:]|\b(of|and|or|the|to|for) *([.,;:)]|$)|[,;:]$| [,;:.]")
+
+
+def broken_sentences(page: str) -> list[str]:
+    """Cells of a page that end in the middle, or in which a word is missing between punctuation."""
+    text = re.sub(r"`[^`]*`", "code", page.replace(r"\|", "/"))
+    cells = [cell.strip() for row in text.splitlines() if row.startswith("| L") for cell in re.split(r"\||<br>", row)]
+    return [cell for cell in cells if BROKEN.search(cell) or cell.count("(") != cell.count(")")]
+
+
+def test_no_sentence_of_the_claims_is_broken() -> None:
+    assert broken_sentences(CLAIMS) == []
+
+
+def test_a_broken_sentence_is_noticed() -> None:
+    for cell in (
+        "(post-LN), ; references: BertModel",
+        "The wrong variant of : features",
+        "Heads of the",
+        "a list,",
+        "(see",
+    ):
+        assert broken_sentences(f"| L0.1 | a title | holds | `m.py` | `t.py`: {cell} |\n") == [f"code: {cell}"]

@@ -62,6 +62,8 @@ def test_memory_of_a_container_counts_its_cache_as_free(monkeypatch: pytest.Monk
     (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 300000\n", encoding="ascii")
     monkeypatch.setattr(machine, "_groups", lambda controller: iter([tmp_path] if controller == "memory" else []))
     assert machine.free_memory() == 400_000
-    with pytest.raises(DoesNotFit, match=r"a thing needs about 1\.0 MiB, and 390\.6 KiB are free: make it smaller"):
+    with pytest.raises(
+        DoesNotFit, match=r"a thing needs about 1\.0 MiB, but only 390\.6 KiB are free: make it smaller"
+    ):
         machine.require_memory(2**20, "a thing", "make it smaller")
     machine.require_memory(400_000, "a thing", "make it smaller")

@@ -1,9 +1,9 @@
-"""What is installed, held against the lock, and a bill of materials. Run by `make audit`; needs no network.
+"""Compares what is installed with the lock, and writes a bill of materials. Run by `make audit`; needs no network.
 
 1. Every installed package has the version of requirements.lock, and every file of it the hash that its own RECORD says.
 2. The requirements of all packages fit each other (`pip check`).
-3. Known vulnerabilities: by pip-audit, if it is installed and can reach its database; otherwise it is said that nobody
-   looked.
+3. Known vulnerabilities: by pip-audit, if it is installed and can reach its database; otherwise a message says that
+   they were not checked.
 4. build/sbom.cdx.json: all of them in CycloneDX's format, with licences and the hashes of the lock.
 """
 
@@ -25,7 +25,7 @@ BILL = ROOT / "build" / "sbom.cdx.json"
 
 
 def main() -> None:
-    """Print what is wrong, and end with 1 if something is."""
+    """Print what is wrong; the exit code is 1 if something is."""
     packages = {canonical(one.metadata["Name"]): one for one in distributions()}
     locked = {name for name in packages if name not in NOT_LOCKED}
     problems = [*_versions(packages), *(problem for name in sorted(locked) for problem in _changed(packages[name]))]
@@ -72,13 +72,13 @@ def _changed(package: Distribution) -> Iterator[str]:
 
 def _vulnerabilities() -> str:
     if find_spec("pip_audit") is None:
-        return "known vulnerabilities: nobody looked (pip-audit is not installed)"
+        return "known vulnerabilities: not checked (pip-audit is not installed)"
     done = subprocess.run([sys.executable, "-m", "pip_audit", "--progress-spinner", "off"], check=False)
     return f"known vulnerabilities: pip-audit ended with {done.returncode} (0: none known)"
 
 
 def bill(packages: dict[str, Distribution]) -> dict[str, Any]:
-    """All packages in CycloneDX's JSON; the same for the same packages, so that it can be compared."""
+    """All packages in CycloneDX's JSON; reproducible, so that it can be compared."""
     locked = read_lock()
     components = []
     for name, package in sorted(packages.items()):

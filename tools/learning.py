@@ -1,4 +1,4 @@
-"""Every mechanism learns a small task that needs it, from examples drawn afresh, within a bounded number of steps.
+"""Every mechanism learns a small task that needs it, from fresh random examples, in a bounded number of steps.
 
     python -m tools.learning                    all of them
     python -m tools.learning shaw linformer     those whose name or task has one of these words
@@ -26,18 +26,18 @@ from clearhead.predictor import Engine, WorkerPool
 from clearhead.recipe import Recipe, kinds, read_recipe, recipe_from, recipe_table, slots
 
 BAR = 0.99
-"""Held-out answers that must be right."""
+"""The share of held-out answers that must be right."""
 BOUND = 1_000
-"""Steps, at most, unless a lesson says otherwise."""
+"""Most steps, unless a lesson sets another number."""
 ENOUGH = 20
 """Training ends before its last step after this many batches in a row without a mistake."""
 HELD_OUT = 500
-"""Examples that are drawn after training, with a seed of their own."""
+"""Examples drawn after training, with another seed."""
 
 PAD, BOS, EOS, MARK, SYMBOLS, FIRST = 0, 1, 2, 3, 8, 4
-"""Ids: the specials of a recipe, of which none is unknown here, so that `unk` is free; then the symbols."""
+"""Ids: the special tokens of a recipe (`unk` is not needed here), then the symbols."""
 NO_QUESTION = -100
-"""Stands in answers where nothing is asked; the number that cross-entropy passes by."""
+"""The answer where nothing is asked; cross-entropy ignores this number."""
 
 
 # ---- tasks ----
@@ -45,7 +45,7 @@ NO_QUESTION = -100
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs, and what is right: for each token, or for an encoder-decoder a line that ends."""
+    """Inputs and the right answers: for each token, or for an encoder-decoder a line with its end."""
 
     inputs: Tensor
     answers: Tensor
@@ -53,7 +53,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Task:
-    """How examples are drawn, and the model that they ask for."""
+    """How examples are drawn, and the model for them."""
 
     name: str
     says: str
@@ -184,7 +184,7 @@ class Lesson:
 
     @property
     def name(self) -> str:
-        """What the table calls it."""
+        """Its name in the table."""
         return ", ".join(self.teaches)
 
     def recipe(self) -> Recipe:
@@ -211,10 +211,10 @@ OPTIONS = {
     "encoder recurrent": "cell",
     "decoder recurrent": "cell",
 }
-"""Settings whose every value is a mechanism of its own."""
+"""Settings of which every value counts as a mechanism."""
 
 SINGLE = ("model.position.kind=none",)
-"""Attention that knows distances by itself."""
+"""Attention that has its own relative positions."""
 SMALL = ("model.attention.rank=8", "model.attention.length=32")
 RECURRENT = ("encoder recurrent cell=gru", "decoder recurrent cell=gru")
 
@@ -304,7 +304,7 @@ def _registered() -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a lesson."""
+    """The result of a lesson."""
 
     steps: int
     accuracy: float
@@ -312,7 +312,7 @@ class Outcome:
 
 
 def learn(lesson: Lesson, *, steps: int | None = None, held_out: int = HELD_OUT, seed: int = 1) -> Outcome:
-    """Train until nothing is wrong any more, at most for these steps, or the lesson's; then answer fresh examples."""
+    """Train until all answers are right, for at most this many steps or the lesson's; then answer fresh examples."""
     started = time.process_time()
     task, recipe = TASKS[lesson.task], lesson.recipe()
     model = build(recipe, seed=seed)
@@ -340,7 +340,7 @@ def learn(lesson: Lesson, *, steps: int | None = None, held_out: int = HELD_OUT,
 
 
 class _Pupil(nn.Module):
-    """A model and what turns its vectors into answers: its own output, or for images a linear map."""
+    """A model with an output layer: its own, or for images a linear map."""
 
     def __init__(self, model: Model, seed: int) -> None:
         super().__init__()
@@ -381,7 +381,7 @@ def _lines(model: Seq2Seq, batch: Batch, recipe: Recipe) -> float:
 
 
 def legend() -> list[str]:
-    """What the tasks are, and how they are learnt."""
+    """Describe the tasks, and how they are learnt."""
     words = [
         f"Freshly drawn examples, at most the steps that `tools/learning.py` names, then {HELD_OUT} new ones, of which "
         f"{BAR:.0%} must be right, for `reverse` whole lines by greedy decoding. Seconds are of one core's time. "
@@ -396,7 +396,7 @@ def _called(lesson: Lesson, least: float) -> str:
 
 
 def prove(words: Iterable[str] = ()) -> tuple[list[str], list[str]]:
-    """Learn everything on all cores: the lines of a table, and what was not learnt as it should."""
+    """Learn all lessons on all cores; return the rows of a table, and the failures."""
     words = list(words)
     failures = [f"{name} has no task" for name in missing()]
     rows = ["| mechanism | task | steps | right | seconds |", "|---|---|---|---|---|"]
@@ -404,8 +404,8 @@ def prove(words: Iterable[str] = ()) -> tuple[list[str], list[str]]:
     lessons += [(control.lesson, 0.0, control.below) for control in CONTROLS]
     if words:
         lessons = [row for row in lessons if any(word in f"{_called(*row[:2])} {row[0].task}" for word in words)]
-    with WorkerPool(learn, cores()) as crew:
-        outcomes = crew.results(lesson for lesson, _, _ in lessons)
+    with WorkerPool(learn, cores()) as pool:
+        outcomes = pool.results(lesson for lesson, _, _ in lessons)
         for (lesson, least, most), got in zip(lessons, outcomes, strict=True):
             note = "" if least else f" (must stay below {most:.0%})"
             share = f"{got.steps} | {got.accuracy:.1%} | {got.seconds:.0f}"

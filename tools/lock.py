@@ -1,4 +1,4 @@
-"""requirements.lock: the exact versions of all that is installed, with the hashes of their files. Run by `make lock`.
+"""Writes requirements.lock: the exact versions of all installed packages, with hashes. Run by `make lock`.
 
 Hashes are those that the package index gives for every file of a version, so that the lock holds on other systems and
 Pythons too. Of a build that the index does not have, such as torch's for CPUs alone, the file that pip fetches here is
@@ -30,7 +30,7 @@ NOT_LOCKED = ("pip", "clearhead")
 
 @cache
 def index() -> str:
-    """The package index that pip uses here, or its own default."""
+    """The package index that pip is configured to use, or pip's default."""
     command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
     asked = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     if not asked:
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def _listed(name: str, version: str) -> Iterator[str]:
-    """Hashes that the index gives for the files of a version."""
+    """The hashes of a version's files, from the index."""
     with urlopen(f"{index()}/{name}/", timeout=60) as answer:
         page = answer.read().decode()
     for file, digest in re.findall(r'/([^/"#]+)#sha256=([0-9a-f]{64})', page):
@@ -94,7 +94,7 @@ def _version(file: str, name: str) -> str:
 
 
 def _fetched(name: str, version: str) -> Iterator[str]:
-    """The hash of the file that pip takes on this machine."""
+    """The hash of the file that pip downloads on this machine."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder]
         subprocess.run([*command, f"{name}=={version}"], check=True)

@@ -14,9 +14,9 @@ LINES = 200_000
 
 
 def flat_memory(model: str, lines: int = LINES, *, most_growth: float = 1.2) -> str:
-    """Answer so many lines through a pipe; the memory of all processes after a fifth of them, and its peak later on.
+    """Answer this many lines through a pipe; say how much memory that took after a fifth of them, and later at most.
 
-    What does not hold is an ``AssertionError``.
+    Failures raise ``AssertionError``.
     """
     command = [sys.executable, "-m", "clearhead", "run", model, "--beam-size", "1", "decoding.max_length=4"]
     begun = time.monotonic()
@@ -50,7 +50,7 @@ def flat_memory(model: str, lines: int = LINES, *, most_growth: float = 1.2) -> 
 
 
 def _memory(parent: int) -> int:
-    """Bytes that a process and its children have to themselves."""
+    """The private memory of a process and its children, in bytes."""
     total = 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:

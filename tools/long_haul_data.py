@@ -1,4 +1,4 @@
-"""A million pairs: read, examined by the data doctor, tokenized and written as arrays; time and peak memory of each.
+"""Time and peak memory of reading, checking, and preparing a million pairs.
 
 python -m tools.long_haul_data [PAIRS]
 """
@@ -49,7 +49,7 @@ def read(file: Path, folder: Path) -> str:
 
 
 def check(file: Path, folder: Path) -> str:
-    """What `clearhead check` does."""
+    """Check the pairs, as `clearhead check` does."""
     del folder
     checkup = check_corpus(read_corpus(DataSpec(train=str(file), bad_lines="skip"), PAIRS))
     return f"{checkup.sizes['train']:,} examined, {'healthy' if checkup.healthy else 'something is wrong'}"
@@ -59,7 +59,7 @@ WORK: Mapping[str, Callable[[Path, Path], str]] = {"read": read, "check": check,
 
 
 def measure(name: str, file: Path, folder: Path) -> None:
-    """Do the work and print what it took; to be called in a process of its own, whose peak memory is the work's."""
+    """Do the work and print its time and memory; call this in a new process, so that its peak memory is the work's."""
     start = time.perf_counter()
     said = WORK[name](file, folder)
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -68,7 +68,7 @@ def measure(name: str, file: Path, folder: Path) -> None:
 
 
 def long_haul(count: int = MILLION) -> bool:
-    """Do everything with this many pairs; whether all of it succeeded."""
+    """Do everything with this many pairs; return whether all of it succeeded."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pairs.tsv"
         write_pairs(file, count)

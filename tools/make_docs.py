@@ -1,7 +1,7 @@
-"""Write the pages of docs/ that are made from the code: run by `make docs`, checked by tests/test_docs.py.
+"""Writes the pages of docs/ that are made from the code: run by `make docs`, checked by tests/test_docs.py.
 
 docs/recipe.md   every setting of a recipe: type, default, one line
-docs/claims.md   every claim of the lectures: its verdict, the modules that carry it, the tests that prove it
+docs/claims.md   every claim of the lectures: its verdict, the modules that implement it, the tests that prove it
 """
 
 import ast
@@ -30,7 +30,7 @@ CLAIM = re.compile(r"\bL[0-4]\.\d+\b")
 
 
 def recipe_page() -> str:
-    """The reference of recipes."""
+    """The reference of all settings of a recipe."""
     lines = [
         "# Recipes",
         "",
@@ -116,8 +116,9 @@ def _settings(spec: type[Spec], tables: dict[str, type[Spec]]) -> Iterator[str]:
             if hasattr(inner, "slot"):
                 takes, default = f"a table: {inner.slot}", f"`{info.default.kind}`"
             else:
-                takes, default = f"a table: {inner.__name__}", ""
-                tables.setdefault(inner.__name__, inner)
+                name_in_docs = inner.__name__.removesuffix("Spec")
+                takes, default = f"a table: {name_in_docs}", ""
+                tables.setdefault(name_in_docs, inner)
         else:
             takes = describe_field(spec, name)
             default = (
@@ -130,7 +131,7 @@ def _settings(spec: type[Spec], tables: dict[str, type[Spec]]) -> Iterator[str]:
 
 
 def claims_page() -> str:
-    """Every claim of the lectures: its verdict, the modules that carry it, the tests that prove it."""
+    """Every claim of the lectures: its verdict, the modules that implement it, the tests that prove it."""
     modules, tests = defaultdict(set), defaultdict(list)
     for claim in claims():
         modules[claim.id].add(f"clearhead/{'/'.join(claim.module.split('.')[1:])}.py")
@@ -142,17 +143,15 @@ def claims_page() -> str:
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and (named := re.match(r"test_L(\d)_(\d+)_", node.name)):
-                text = (ast.get_docstring(node) or "").splitlines()[0]
-                tests[f"L{named[1]}.{named[2]}"].append(
-                    f"`{path.relative_to(ROOT)}`: {CLAIM.sub('', text).lstrip(' ,:;')}".replace("|", r"\|")
-                )
+                proved = sentence(ast.get_docstring(node) or "")
+                tests[f"L{named[1]}.{named[2]}"].append(f"`{path.relative_to(ROOT)}`: {proved}".replace("|", r"\|"))
     lines = [
         "# Claims of the lectures",
         "",
-        "Every claim, whether it holds, the modules that carry it and the tests that prove it, each of which also",
-        "rejects a wrong variant. `clearhead lecture L4.8` runs one and shows its evidence, `clearhead lecture --all`",
-        "all of them. This page is made by `make docs` from the registry of claims, the names of the tests and the ids",
-        "in the code.",
+        "Every claim, whether it holds, the modules that implement it and the tests that prove it, each of which also",
+        "rejects a wrong variant. `clearhead lecture L4.8` runs one claim and shows its evidence; `clearhead lecture",
+        "--all` runs all of them. `make docs` makes this page from the registry of claims, the names and docstrings of",
+        "the tests, and the ids in the code.",
         "",
         "| claim | what it says | verdict | modules | tests |",
         "|---|---|---|---|---|",
@@ -163,6 +162,16 @@ def claims_page() -> str:
         said = [text.replace("|", r"\|") for text in (claim.title, verdict)]
         lines.append(f"| {claim.id} | {said[0]} | {said[1]} | {where} | {'<br>'.join(tests[claim.id])} |")
     return "\n".join(lines) + "\n"
+
+
+def sentence(docstring: str) -> str:
+    """The first paragraph of a docstring, without the claims that it begins with: ``L0.2: a test.`` is "A test.".
+
+    Claims inside a sentence stay, as it would not be one without them. A formula keeps its small first letter.
+    """
+    text = " ".join(docstring.partition("\n\n")[0].split())
+    text = re.sub(rf"^{CLAIM.pattern}(, {CLAIM.pattern})*[:;,] *", "", text)
+    return text[:1].upper() + text[1:] if re.match(r"[a-z]{2,}[ ,:]|a [a-z]{2,}", text) else text
 
 
 PAGES = {"docs/recipe.md": recipe_page, "docs/claims.md": claims_page}

@@ -1,10 +1,10 @@
-"""The long proofs: each prints what it did, and docs/evidence/proofs.md keeps it.
+"""Runs the long proofs, and writes their results to docs/evidence/proofs.md.
 
     python -m tools.prove
 
 1. A training run that writes a checkpoint after every step is killed a hundred times, at random instants and while it
    writes, and ends bit-identical; so is one of two processes. The disk is full at every single write, sync and rename
-   of a run: it ends with one line, and goes on to the same bits.
+   of a run: it ends with one message, and is resumed bit for bit.
 2. Ten thousand bad inputs, of seven kinds, end in a message and the right exit code (docs/evidence/attack.md).
    200,000 lines go through a pipe, and a million pairs are prepared, in flat memory.
 3. A model is trained on `g2p-en`; 10,000 words are answered alone, in batches of 7 and of 64, and shuffled, by greedy
@@ -12,9 +12,9 @@
    tie: their log-probabilities are less than 1e-5 apart.
 4. Every mechanism learns a small task that needs it, to 99 % on new examples; without it the task stays unlearnt.
 5. A language model learns the phones of `g2p-en` for 35 minutes and has a lower perplexity than a Kneser–Ney 5-gram.
-6. The task `digits`, with its defaults and three minutes, reaches 97 % on pictures never seen.
+6. The task `digits`, with its defaults and three minutes, reaches 97 % on held-out images.
 
-What is not reached stands on the page too, and is what the command ends with.
+What fails is on the page too, and decides the exit code.
 """
 
 import json
@@ -45,11 +45,11 @@ FAILED = "**not reached**:"
 
 
 KILLS, FAULTS = 100, 10_000
-"""How often runs are killed, and the most instants at which the disk is full: more than there are."""
+"""How often runs are killed, and at how many instants at most the disk is full; a run has fewer."""
 
 
 def longer(test: str, wanted: str) -> str:
-    """What a test says that is longer here than among the tests: its lines with these words."""
+    """Run a longer version of a test, and return the lines of its output that contain these words."""
     command = [sys.executable, "-m", "pytest", "-q", "-s", test]
     counts = {"CLEARHEAD_KILLS": str(KILLS), "CLEARHEAD_FAULTS": str(FAULTS), "OMP_NUM_THREADS": "1"}
     result = subprocess.run(command, cwd=ROOT, env=os.environ | counts, capture_output=True, text=True, check=False)
@@ -60,7 +60,7 @@ def longer(test: str, wanted: str) -> str:
 
 
 def kill_storm() -> str:
-    """The storms of tests/cli/test_train.py, longer."""
+    """The kill test of tests/cli/test_train.py, with more kills."""
     return longer("tests/cli/test_train.py::test_a_storm_of_kills_changes_nothing", "killed")
 
 
@@ -70,7 +70,7 @@ def full_disk() -> str:
 
 
 def bad_inputs() -> str:
-    """The whole attack; its table is a page of its own."""
+    """The whole attack; its table has its own page."""
     command = [sys.executable, "-m", "tools.attack", "--page", str(ROOT / "docs" / "evidence" / "attack.md")]
     result = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     summary = result.stdout.splitlines()[-1]
@@ -90,7 +90,7 @@ def long_haul(model: Path) -> str:
 
 
 def trained(folder: Path) -> Predictor:
-    """A model of g2p-en after 1,500 steps: often wrong, and often unsure."""
+    """A model of g2p-en after 1,500 steps: often wrong, often uncertain."""
     command = [sys.executable, "-m", "clearhead", "train", "g2p-en", "-o", str(folder), "--max-steps", "1500"]
     subprocess.run([*command, "training.evaluate_every=1500", "decoding.beam_size=1"], check=True)
     return load(folder)
@@ -116,7 +116,7 @@ def batches_do_not_matter(predictor: Predictor, settings: dict[str, int | bool])
 
 
 def _compared(predictor: Predictor, words: list[str], name: str, mine: list[Answer], other: list[Answer]) -> str:
-    """How many answers differ, and by how much at the first token that differs: more than a tie is a failure."""
+    """Count the answers that differ; a difference of more than a tie at the first differing token is a failure."""
     rows = [index for index, pair in enumerate(zip(mine, other, strict=True)) if pair[0].tokens != pair[1].tokens]
     gaps = [_gap(predictor, words[index], mine[index].tokens, other[index].tokens) for index in rows]
     if any(gap > 1e-5 for gap in gaps):
@@ -125,7 +125,7 @@ def _compared(predictor: Predictor, words: list[str], name: str, mine: list[Answ
 
 
 def _gap(predictor: Predictor, word: str, mine: list[int], other: list[int]) -> float:
-    """How far apart the probabilities are of the first two tokens that differ, after the same beginning."""
+    """The difference between the log-probabilities of the first two tokens that differ, after the same prefix."""
     same = next((i for i, pair in enumerate(zip(mine, other, strict=False)) if pair[0] != pair[1]), None)
     same = min(len(mine), len(other)) if same is None else same
     assert isinstance(predictor, TextWriter)
@@ -137,7 +137,7 @@ def _gap(predictor: Predictor, word: str, mine: list[int], other: list[int]) -> 
 
 
 def language_model_beside_kneser_ney(minutes: float = 35.0) -> str:
-    """Both learn from the same lines; more than a tie is asked for."""
+    """Train both on the same lines; the language model must be better."""
     found = compare(minutes, cores())
     notes = [
         f"{name}: {found['clearhead'][name]:.2f}, Kneser–Ney {found['kneser-ney'][name]:.2f}"
@@ -148,7 +148,7 @@ def language_model_beside_kneser_ney(minutes: float = 35.0) -> str:
 
 
 def digits(folder: Path, minutes: float = 3.0) -> str:
-    """Accuracy on the test pictures."""
+    """Accuracy on the test images."""
     command = [sys.executable, "-m", "clearhead"]
     subprocess.run([*command, "train", "digits", "-o", str(folder), "--minutes", str(minutes)], check=True)
     said = subprocess.run(
@@ -178,8 +178,8 @@ def main() -> None:
             "greedy": {"beam_size": 1},
             "sampling": {"sample": True, "seed": 1},
         }
-        with WorkerPool(partial(batches_do_not_matter, predictor), cores()) as crew:
-            for name, found in zip(searches, crew.results(searches.values()), strict=True):
+        with WorkerPool(partial(batches_do_not_matter, predictor), cores()) as pool:
+            for name, found in zip(searches, pool.results(searches.values()), strict=True):
                 note(f"Batches do not matter, {name}", found)
         note("Long haul", long_haul(Path(folder) / "run"))
         lessons, unlearnt = learning.prove()

@@ -1,8 +1,8 @@
 """Transformers you can see through.
 
-One recipe describes a model; clearhead builds it, block by block as the lectures write it, and agrees with the
-libraries that you know. ``__all__`` is the table of contents. Names are loaded when they are first used, so that
-``import clearhead`` and ``clearhead --help`` stay light.
+One recipe describes a model; clearhead builds it, block by block as the lectures write it, and its numbers agree with
+the libraries that you know. ``__all__`` lists the public names. They are loaded on first use, so that
+``import clearhead`` and ``clearhead --help`` stay fast.
 """
 
 from importlib import import_module

@@ -1,10 +1,10 @@
-"""Everything clearhead raises on purpose, each with the exit code that the command line returns for it.
+"""The exceptions that clearhead raises on purpose, with the exit code of the command line for each.
 
     ClearheadError            1  something failed
     ├── MissingExtra          1  an optional package is not installed
-    ├── RecipeError           2  the recipe, or what was typed, is wrong: every problem at once
-    ├── UnsupportedModel      2  a foreign model asks for something clearhead does not have
-    ├── DataError             3  what was fed in cannot be used
+    ├── RecipeError           2  the recipe or the command line is wrong: all problems at once
+    ├── UnsupportedModel      2  an imported model needs something that clearhead does not have
+    ├── DataError             3  the input cannot be used
     │   ├── TooLong           3  a sequence is longer than the model can take
     │   └── ModelFileError    3  a model file cannot be used
     │       ├── DamagedFile      its content does not match its own checksum
@@ -12,8 +12,8 @@
     │       ├── ForeignFile      it is not a clearhead model at all
     │       └── NewerFile        it was written by a newer clearhead
     ├── DoesNotFit            4  there is not enough memory
-    ├── DeviceError           4  the device asked for is not there
-    ├── Diverged              5  the loss is no longer a number
+    ├── DeviceError           4  the requested device is not available
+    ├── Diverged              5  the loss is no longer a finite number
     └── Interrupted     130, 143  stopped by SIGINT or SIGTERM, after saving
 
 A message says what is wrong, where, and what to do. Nothing here imports torch.
@@ -25,13 +25,19 @@ from difflib import get_close_matches
 
 
 class ClearheadError(Exception):
-    """The root of the tree: what clearhead says instead of a traceback."""
+    """The base class of all errors that clearhead raises on purpose; the command line prints its message."""
 
     exit_code = 1
 
 
 class MissingExtra(ClearheadError):
-    """What was asked for needs a package that comes with an extra of clearhead; says how to install it."""
+    """An optional package is not installed; the message says how to install it.
+
+    Args:
+        what: what needs the package.
+        package: its name.
+        extra: the extra of clearhead that installs it.
+    """
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(f'{what} needs the package {package}: pip install "clearhead[{extra}]"')
@@ -53,7 +59,11 @@ class Problem:
 
 
 class RecipeError(ClearheadError):
-    """A recipe that cannot be built; carries every problem found, not just the first."""
+    """A recipe that cannot be built; reports every problem, not just the first.
+
+    Args:
+        problems: all problems that were found.
+    """
 
     exit_code = 2
 
@@ -63,19 +73,19 @@ class RecipeError(ClearheadError):
 
 
 class UnsupportedModel(ClearheadError):
-    """A foreign model has a setting or a weight that clearhead cannot represent exactly."""
+    """An imported model has a setting or a weight that clearhead cannot represent exactly."""
 
     exit_code = 2
 
 
 class DataError(ClearheadError):
-    """What was fed in cannot be used."""
+    """The input cannot be used."""
 
     exit_code = 3
 
 
 class TooLong(DataError):
-    """A sequence reaches past what the model's position table holds."""
+    """A sequence is longer than the model's position table."""
 
 
 class ModelFileError(DataError):
@@ -95,29 +105,34 @@ class ForeignFile(ModelFileError):
 
 
 class NewerFile(ModelFileError):
-    """Written in a format that this version does not know yet."""
+    """Written by a newer version, in a format that this one does not know."""
 
 
 class DoesNotFit(ClearheadError):
-    """What was asked for needs more memory than there is."""
+    """There is not enough memory."""
 
     exit_code = 4
 
 
 class DeviceError(ClearheadError):
-    """The device asked for is not available on this machine."""
+    """The requested device is not available on this machine."""
 
     exit_code = 4
 
 
 class Diverged(ClearheadError):
-    """Training cannot go on: the loss or its gradient is not a finite number."""
+    """Training cannot continue: the loss or its gradient is not a finite number, or the loss has exploded."""
 
     exit_code = 5
 
 
 class Interrupted(ClearheadError):
-    """Stopped by a signal, after everything was saved."""
+    """Stopped by a signal, after everything was saved.
+
+    Args:
+        signal: the number of the signal; the exit code is 128 more.
+        message: what the command line prints.
+    """
 
     def __init__(self, signal: int, message: str) -> None:
         super().__init__(message)
@@ -130,7 +145,7 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     >>> did_you_mean("layrs", ["layers", "width"])
     '; did you mean layers?'
     """
-    if len(word) > 100:  # comparing takes time that grows with the square of the length
+    if len(word) > 100:  # comparing takes time quadratic in the length
         return ""
     by_lower = {name.lower(): name for name in known}
     nearest = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)

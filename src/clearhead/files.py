@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and checksums of those that are read back."""
+"""Atomic writes, and checksums of files."""
 
 import hashlib
 import os
@@ -14,10 +14,10 @@ _PIECE = 1 << 20
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that appears under its name only when it is complete: temporary, fsync, rename, fsync.
+    """Open a file that appears under its name only when it is complete: temporary file, fsync, rename, fsync.
 
-    A reader, or a crash, sees all of it or the old one; if the block fails, nothing is left behind. A link stays one:
-    the file that it names is replaced. What is no file (a device, a pipe) is never replaced: it is written to.
+    After a crash, a reader sees either the new content or the old one; if the block fails, nothing is left behind.
+    Through a link, the file that it points to is replaced. A device or a pipe is written to, never replaced.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
@@ -41,22 +41,22 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a reader, or a crash, sees all of it or the old one."""
+    """Write a file atomically, as ``whole_file`` does."""
     with whole_file(path) as stream:
         stream.write(content)
 
 
 def appear(unfinished: Path, path: Path) -> None:
-    """Give a file that is complete now its name: fsync, rename, fsync."""
+    """Rename a file that is now complete: fsync, rename, fsync."""
     with unfinished.open("rb") as stream:
         os.fsync(stream.fileno())
-    path = path.resolve()  # a link stays a link
+    path = path.resolve()  # replace what a link points to, not the link
     unfinished.replace(path)
     _sync_folder(path.parent)
 
 
 def exists(path: str | Path) -> bool:
-    """Whether there is a file or folder of this name; a name that none could have is no error."""
+    """Whether there is a file or folder of this name; False for an impossible name."""
     try:
         return Path(path).exists()
     except (OSError, ValueError):  # too long, or with a null byte
@@ -64,7 +64,7 @@ def exists(path: str | Path) -> bool:
 
 
 def sha256_of(path: Path) -> str:
-    """The checksum of a file, read piece by piece."""
+    """The SHA-256 of a file, read piece by piece."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         for piece in iter(partial(stream.read, _PIECE), b""):
@@ -73,7 +73,7 @@ def sha256_of(path: Path) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename last, where the system lets a folder be synced."""
+    """Make a rename durable, where the system can sync a folder."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""One process at a time in a folder: a lock that the system takes back when its owner dies, however it dies."""
+"""A lock on a folder, for one process at a time; the system releases it when its owner dies, however it dies."""
 
 import errno
 import json
@@ -14,16 +14,16 @@ from clearhead.errors import ClearheadError
 
 NAME = ".lock"
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
-"""What a file system says that has no locks: there is nothing to hold then."""
+"""Errors of a file system without locks; then nothing is locked."""
 _held: dict[Path, int] = {}
-"""Folders that this process holds, and the thread that does: it may ask again."""
+"""Folders that this process has locked, and the thread that did it; the same thread may lock again."""
 
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold a folder, which is made if it is not there; refused at once if another process holds it.
+    """Lock a folder, creating it if necessary; raises at once if another process has locked it.
 
-    A folder in which nothing but the lock was made is removed again, with those around it that were made for it.
+    If nothing else is written to a new folder, it is removed again, together with the parents created for it.
     """
     key = folder.absolute()
     if _held.get(key) == threading.get_ident():
@@ -43,15 +43,14 @@ def held(folder: Path) -> Iterator[None]:
     finally:
         del _held[key]
         with suppress(OSError):
-            (
-                folder / NAME
-            ).unlink()  # before it is let go of: whoever waits for this file looks whether it still counts
+            # before it is released: another process that opened this file checks whether it still has this name
+            (folder / NAME).unlink()
         os.close(descriptor)
         _remove_empty(made)
 
 
 def _locked(folder: Path) -> int:
-    """An open file with the lock on it, and our name inside."""
+    """Open the lock file, lock it, and write our process id to it."""
     while True:
         descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -65,7 +64,7 @@ def _locked(folder: Path) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # its owner removed it while we opened it
+        os.close(descriptor)  # the previous owner removed it while we opened it
         folder.mkdir(parents=True, exist_ok=True)
 
 
@@ -85,7 +84,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _is_still(descriptor: int, path: Path) -> bool:
-    """Whether an open file is the one that has this name now."""
+    """Whether an open file still has this name."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
@@ -93,16 +92,16 @@ def _is_still(descriptor: int, path: Path) -> bool:
 
 
 def _refusal(folder: Path) -> str:
-    """Who holds the folder, and what to do."""
+    """Say who has locked the folder, and what to do."""
     owner = "another process"
     with suppress(OSError, ValueError, TypeError, KeyError):
-        told = json.loads((folder / NAME).read_text(encoding="utf-8"))
-        owner = f"process {int(told['pid'])} on {told['host']} since {told['since']}"
+        written = json.loads((folder / NAME).read_text(encoding="utf-8"))
+        owner = f"process {int(written['pid'])} on {written['host']} since {written['since']}"
     return f"{folder}: is in use by {owner}: wait for it to finish, stop it, or choose another -o"
 
 
 def _make(folder: Path) -> list[Path]:
-    """Make a folder; those that were not there, the innermost first."""
+    """Create a folder; return the folders that did not exist, the innermost first."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     return missing

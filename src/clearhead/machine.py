@@ -1,7 +1,7 @@
-"""What this process may use of the machine: cores and memory, as its user, its container and its limits allow.
+"""How many cores and how much memory this process may use, given its affinity, container and limits.
 
-Everything that starts threads or worker processes asks ``cores()``; everything that is about to take a lot of memory
-asks ``require_memory()`` first. Nothing here imports torch.
+Whatever starts threads or worker processes calls ``cores()``; whatever is about to allocate much memory calls
+``require_memory()`` first. Nothing here imports torch.
 """
 
 import math
@@ -13,11 +13,11 @@ from clearhead.errors import DoesNotFit
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _UNLIMITED = 1 << 60
-"""Version 1 of cgroups writes a number near 2⁶³ where there is no limit."""
+"""cgroups 1 reports a number near 2⁶³ where there is no limit."""
 
 
 def cores() -> int:
-    """Threads that this process should run at once: the fewest that any limit allows, at least 1.
+    """The number of threads that this process should run: the smallest of all limits, but at least 1.
 
     The limits are the CPU affinity (``taskset``), the CPU quota of the container (cgroups 1 and 2), and
     ``OMP_NUM_THREADS``.
@@ -29,20 +29,26 @@ def cores() -> int:
 
 
 def free_memory() -> int | None:
-    """Bytes that this process can still take: of the machine, of its container, of ``ulimit -v``; None if unknown."""
+    """Bytes that this process can still allocate, by machine, container and ``ulimit -v``; None if unknown."""
     known = [found for found in (_machine_memory(), *_container_memory(), address_space()) if found is not None]
     return max(0, min(known)) if known else None
 
 
 def require_memory(needed: float, what: str, way_out: str) -> None:
-    """Refuse what does not fit before it is taken; ``way_out`` says what to change."""
+    """Raise ``DoesNotFit`` if ``needed`` bytes are not free.
+
+    Args:
+        needed: bytes about to be allocated.
+        what: what needs them, for the message.
+        way_out: what to change, for the message.
+    """
     free = free_memory()
     if free is not None and needed > free:
-        raise DoesNotFit(f"{what} needs about {shown_bytes(needed)}, and {shown_bytes(free)} are free: {way_out}")
+        raise DoesNotFit(f"{what} needs about {shown_bytes(needed)}, but only {shown_bytes(free)} are free: {way_out}")
 
 
 def shown_bytes(count: float) -> str:
-    """A number of bytes for a message.
+    """Format a number of bytes for a message.
 
     >>> shown_bytes(3 * 2**30)
     '3.0 GiB'
@@ -60,13 +66,13 @@ def _affinity() -> int:
 
 
 def _omp_threads() -> int | None:
-    """The first number of ``OMP_NUM_THREADS``, which may name one for each level of nesting; None if it is none."""
+    """The first number of ``OMP_NUM_THREADS``, which may list one per nesting level; None if it is not a number."""
     first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return int(first) if first.isascii() and first.isdigit() and int(first) > 0 else None
 
 
 def _quotas() -> Iterator[float]:
-    """Cores that each enclosing cgroup grants: quota over period."""
+    """The CPU limit of each enclosing cgroup: quota / period."""
     for folder in _groups("cpu"):
         words = _read(folder / "cpu.max").split()
         if len(words) == 2:
@@ -78,7 +84,7 @@ def _quotas() -> Iterator[float]:
 
 
 def _container_memory() -> Iterator[int]:
-    """Bytes left to each enclosing cgroup; pages that only cache files can be given back."""
+    """Bytes left in each enclosing cgroup; inactive file cache counts as free."""
     for folder in _groups("memory"):
         for limit, used, cache in (
             ("memory.max", "memory.current", "inactive_file"),
@@ -90,7 +96,7 @@ def _container_memory() -> Iterator[int]:
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """The folders of the cgroup that this process is in, and of those around it, for versions 2 and 1."""
+    """The folders of this process's cgroup and of its parents, for cgroups 2 and 1."""
     for line in _read(Path("/proc/self/cgroup")).splitlines():
         _, names, place = [*line.split(":", 2), "", ""][:3]
         if names and controller not in names.split(","):

@@ -136,17 +136,17 @@ def test_blocks_are_the_whole(settings: dict[str, Any], case: str, monkeypatch: 
     memory = torch.randn(B, 15, D, dtype=torch.double) if case in ("memory", "later") else None
     keys = torch.arange(11 if memory is None else 15)
     queries = torch.arange(11) + (6 if case == "later" else 0)
-    present = torch.ones(B, len(keys), dtype=torch.bool)
-    present[1, 7:] = False
+    valid = torch.ones(B, len(keys), dtype=torch.bool)
+    valid[1, 7:] = False
     if case == "padded":
-        present[0] = False  # a line of padding alone
-    hidden = present if "padded" in case or case == "memory" else None
-    context = AttentionContext(present=hidden, causal="causal" in case, queries=queries, keys=keys)
+        valid[0] = False  # a line of padding alone
+    hidden = valid if "padded" in case or case == "memory" else None
+    context = AttentionContext(valid=hidden, causal="causal" in case, queries=queries, keys=keys)
     explicit, blocks = _both_paths(module, x, context, memory)
     for mine, expected in zip(blocks, explicit, strict=True):
         torch.testing.assert_close(mine, expected, atol=1e-10, rtol=1e-8)
     assert explicit[0].isfinite().all()
-    wrong = AttentionContext(present=hidden, causal="causal" in case, queries=queries + 1, keys=keys)  # off by one
+    wrong = AttentionContext(valid=hidden, causal="causal" in case, queries=queries + 1, keys=keys)  # off by one
     if "causal" not in case:
         assert not torch.allclose(module(x, memory, context=wrong), explicit[0], atol=1e-3)
 

@@ -110,7 +110,7 @@ def test_window_attention_is_full_attention_behind_a_mask() -> None:
         x, y = torch.arange(X * Y) // Y + offset, torch.arange(X * Y) % Y
         window = x // size * Y + y // size
         mask = window[:, None] == window[None, :]
-        rows = [full(cells, context=AttentionContext(present=mask[i].expand(2, -1)))[:, i] for i in range(X * Y)]
+        rows = [full(cells, context=AttentionContext(valid=mask[i].expand(2, -1)))[:, i] for i in range(X * Y)]
         return torch.stack(rows, dim=1)
 
     torch.testing.assert_close(module(cells), masked(0), atol=1e-5, rtol=1e-5)
@@ -179,10 +179,27 @@ def test_a_stack_of_layers_computes_the_bias_of_a_tile_once() -> None:
     module = modules()["axial"]
     cells = torch.randn(1, X * Y, D)
     module(cells, context=context)
-    first = {tile: inside.bias for tile, inside in context.tiles.items()}
+    first = {tile: inside.bias for (_, tile), inside in context.shared._tiles.items()}
     module(cells, context=context)
     assert first.keys() == {(1, Y), (X, 1)}
-    assert all(context.tiles[tile].bias is bias for tile, bias in first.items())
+    assert all(inside.bias is first[tile] for (_, tile), inside in context.shared._tiles.items())
+
+
+def test_a_shared_context_gives_what_fresh_ones_give() -> None:
+    """What layers share only saves time; the wrong variant, a tile of another scheme, is noticed."""
+    first, second = context_with_bias((X, Y)), context_with_bias((X, Y))
+    assert first.scheme is not None
+    assert second.scheme is not None
+    with torch.no_grad():
+        for parameter in second.scheme.parameters():
+            parameter.add_(1.0 + torch.rand_like(parameter))
+    module = modules()["axial"]
+    cells = torch.randn(1, X * Y, D)
+    with torch.no_grad():
+        fresh = module(cells, context=second)
+        module(cells, context=first)  # fills what is shared
+        assert torch.equal(module(cells, context=first.with_scheme(second.scheme)), fresh)
+        assert not torch.allclose(module(cells, context=first), fresh, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["grid", "axial", "window"])
@@ -192,7 +209,7 @@ def test_hidden_cells_are_not_seen(kind: str) -> None:
     cells = torch.randn(1, X * Y, D)
     changed = cells.clone()
     changed[0, 7] += 1.0
-    context = AttentionContext(present=torch.arange(X * Y)[None] != 7)
+    context = AttentionContext(valid=torch.arange(X * Y)[None] != 7)
     others = torch.arange(X * Y) != 7
     seen, unseen = module(cells, context=context), module(changed, context=context)
     torch.testing.assert_close(seen[0, others], unseen[0, others], atol=1e-6, rtol=1e-5)

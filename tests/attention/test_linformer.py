@@ -86,10 +86,10 @@ def test_padding_is_zero_before_it_is_mixed_in(left: bool) -> None:
     x = torch.randn(1, 5, D)
     pad = torch.randn(1, 3, D)
     padded = torch.cat((pad, x) if left else (x, pad), dim=1)
-    present = torch.arange(8)[None] >= 3 if left else torch.arange(8)[None] < 5
-    keys = (present.long().cumsum(1) - 1).clamp(min=0) if left else torch.arange(8)
+    valid = torch.arange(8)[None] >= 3 if left else torch.arange(8)[None] < 5
+    keys = (valid.long().cumsum(1) - 1).clamp(min=0) if left else torch.arange(8)
     rows = slice(3, 8) if left else slice(0, 5)
-    out = module(padded, context=AttentionContext(present=present, keys=keys))[:, rows]
+    out = module(padded, context=AttentionContext(valid=valid, keys=keys))[:, rows]
     torch.testing.assert_close(out, module(x), atol=1e-6, rtol=1e-5)
     assert not torch.allclose(module(padded)[:, rows], module(x), atol=1e-3)  # the wrong variant: nobody hides them
 
@@ -100,7 +100,7 @@ def test_a_source_of_padding_alone_gives_nothing() -> None:
     out = module(
         torch.randn(1, 2, D),
         torch.randn(1, 4, D),
-        context=AttentionContext(present=torch.zeros(1, 4, dtype=torch.bool)),
+        context=AttentionContext(valid=torch.zeros(1, 4, dtype=torch.bool)),
     )
     assert torch.equal(out, torch.zeros_like(out))
     out.sum().backward()
@@ -145,10 +145,10 @@ def test_layers_share_one_map_only_if_asked() -> None:
 
 def test_gradients_in_float64() -> None:
     module = make().double()
-    present = torch.tensor([[True, True, True, False]])
+    valid = torch.tensor([[True, True, True, False]])
 
     def run(x: Tensor, *_: Tensor) -> Tensor:
-        out: Tensor = module(x, context=AttentionContext(present=present))
+        out: Tensor = module(x, context=AttentionContext(valid=valid))
         return out
 
     x = torch.randn(1, 4, D, dtype=torch.double, requires_grad=True)

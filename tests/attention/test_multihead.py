@@ -196,11 +196,11 @@ SCHEMES = {
 def test_the_fused_path_equals_the_explicit_one(scheme: str, padded: bool, causal: bool) -> None:
     """Both paths of the module, and watching the weights, give the same output."""
     module = randomise(MultiHeadAttention(width=8, heads=2))
-    present = torch.ones(2, 6, dtype=torch.bool)
-    present[1, 4:] = False
+    valid = torch.ones(2, 6, dtype=torch.bool)
+    valid[1, 4:] = False
     positions = torch.arange(6)
     context = AttentionContext(
-        present=present if padded else None,
+        valid=valid if padded else None,
         causal=causal,
         scheme=SCHEMES[scheme](),
         queries=positions,
@@ -276,9 +276,9 @@ def test_what_is_learnt_of_distances_acts_by_blocks(
     memory = torch.randn(2, 15, 8, dtype=torch.double) if case in ("memory", "later") else None
     keys = torch.arange(11 if memory is None else 15)
     queries = torch.arange(11) + (6 if case == "later" else 0)
-    present = torch.ones(2, len(keys), dtype=torch.bool)
-    present[1, 7:] = False
-    hidden = present if "padded" in case or case == "memory" else None
+    valid = torch.ones(2, len(keys), dtype=torch.bool)
+    valid[1, 7:] = False
+    hidden = valid if "padded" in case or case == "memory" else None
 
     def results(path: Any, shift: int = 0) -> list[Tensor]:
         module.path = path
@@ -286,7 +286,7 @@ def test_what_is_learnt_of_distances_acts_by_blocks(
         scheme.zero_grad()
         leaf = x.clone().requires_grad_()
         context = AttentionContext(
-            present=hidden, causal="causal" in case, scheme=scheme, queries=queries + shift, keys=keys
+            valid=hidden, causal="causal" in case, scheme=scheme, queries=queries + shift, keys=keys
         )
         out = module(leaf, memory, context=context)
         out.square().sum().backward()
@@ -302,7 +302,7 @@ def test_what_is_learnt_of_distances_acts_by_blocks(
         torch.testing.assert_close(mine, other, atol=1e-10, rtol=1e-8)
     with torch.no_grad():
         module.path = "fused"
-        context = AttentionContext(present=hidden, causal="causal" in case, scheme=scheme, queries=queries, keys=keys)
+        context = AttentionContext(valid=hidden, causal="causal" in case, scheme=scheme, queries=queries, keys=keys)
         torch.testing.assert_close(module(x, memory, context=context), expected[0], atol=1e-10, rtol=1e-8)
     if "causal" not in case:  # the wrong variant: positions that are off by one
         assert not torch.allclose(results("fused", shift=1)[0], expected[0], atol=1e-3)

@@ -30,9 +30,9 @@ def test_L1_7_a_decoder_layer_looks_at_the_memory_in_between() -> None:
     """L1.7 in the decoder: masked self-attention, attention over the encoder, feed-forward, each with Add & Norm."""
     layer: Any = make("seq2seq", "plain", "model.norm.place=post").decoder.layers[0]
     x, memory = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
-    present = torch.ones(2, 7, dtype=torch.bool)
-    present[1, 4:] = False
-    context, memory_context = AttentionContext(causal=True), AttentionContext(present=present)
+    valid = torch.ones(2, 7, dtype=torch.bool)
+    valid[1, 4:] = False
+    context, memory_context = AttentionContext(causal=True), AttentionContext(valid=valid)
     own = layer.around_attention.norm(x + layer.attention(x, context=context))
     crossed = layer.around_cross.norm(own + layer.cross(own, memory, context=memory_context))
     expected = layer.around_feedforward.norm(crossed + layer.feedforward(crossed))

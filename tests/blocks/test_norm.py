@@ -26,8 +26,8 @@ def test_L0_10_statistics_over_the_sequence_mix_tokens() -> None:
     expected = (x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True, correction=0)
     torch.testing.assert_close(norm(x), expected, atol=1e-5, rtol=1e-5)
     padded = torch.cat((x, torch.full((1, 3, 6), 99.0)), dim=1)
-    present = torch.tensor([[True] * 5 + [False] * 3])
-    torch.testing.assert_close(norm(padded, present)[:, :5], expected, atol=1e-5, rtol=1e-5)
+    valid = torch.tensor([[True] * 5 + [False] * 3])
+    torch.testing.assert_close(norm(padded, valid)[:, :5], expected, atol=1e-5, rtol=1e-5)
     assert not torch.allclose(norm(padded)[:, :5], expected, atol=1e-2)
     other = x.clone()
     other[:, -1] += 5

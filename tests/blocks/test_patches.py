@@ -33,5 +33,5 @@ def test_a_class_token_comes_first_and_is_the_same_for_all() -> None:
 def test_images_of_another_size_are_named(shape: tuple[int, int, int]) -> None:
     module = Patches(image=(4, 4), channels=1, size=2, width=6)
     shown = " × ".join(map(str, shape))
-    with pytest.raises(DataError, match=rf"an image of {shown} numbers; \[model.patches\] says 4 × 4 × 1"):
+    with pytest.raises(DataError, match=rf"the image has shape {shown}, but \[model.patches\] asks for 4 × 4 × 1"):
         module(torch.zeros(2, *shape))

@@ -98,7 +98,7 @@ def test_an_encoder_fills_in(runs: Path, tmp_path: Path) -> None:
     file.write_text("a b c\n")
     refused = clearhead("score", str(runs / "encoder"), str(file))
     assert refused.returncode == 1
-    assert "an encoder gives hidden tokens a probability, not lines" in refused.stderr.decode()
+    assert "an encoder gives masked tokens a probability, not lines" in refused.stderr.decode()
 
 
 def test_killed_while_writing_and_resumed_ends_the_same(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_the_list_names_every_claim_without_torch() -> None:
     assert lines[-1] == "[]"
     for claim in claims():
         assert any(line.split()[:1] == [claim.id] and claim.title in line for line in lines)
-    assert any("slip in the notes: the ReLU stands between the two maps" in line for line in lines)
+    assert any("slip in the notes: the ReLU belongs between the two maps" in line for line in lines)
     listed = json.loads(run("lecture", "--json").stdout)["claims"]
     assert [entry["id"] for entry in listed] == [claim.id for claim in claims()]
 

@@ -139,7 +139,7 @@ def test_signals_save_first(tmp_path: Path, number: signal.Signals, code: int) -
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code
-    assert "has everything: --resume" in errors
+    assert "all saved: continue with --resume" in errors
     assert "Traceback" not in errors
     assert len(list((run / "last").glob("*.safetensors"))) == 1
 

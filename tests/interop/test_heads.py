@@ -78,7 +78,7 @@ def test_what_is_left_behind_is_named(tmp_path: Path) -> None:
     )
     done = typed("import", str(tmp_path / "bert"), "-o", str(tmp_path / "bert.safetensors"))
     assert done.returncode == 0, done.stderr
-    assert "left behind: my_note = 'trained on Tuesday': a note, no setting of the network" in done.stdout
+    assert "left behind: my_note = 'trained on Tuesday': a note, not a setting of the network" in done.stdout
     assert "left behind: weight cls.seq_relationship.weight" in done.stdout
     assert "cls.predictions.transform" not in done.stdout
 

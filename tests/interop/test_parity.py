@@ -20,7 +20,7 @@ SOURCE = torch.tensor([[5, 9, 33, 7, 2, 11, 30], [8, 4, 19, 1, 1, 1, 1], [40, 1,
 TARGET = torch.tensor([[2, 17, 6, 33, 21], [2, 5, 44, 12, 3], [2, 9, 9, 30, 8]])
 
 
-def largest_difference(stack: Any, theirs: Any, run: Callable[[], Any], present: Tensor | None = None) -> float:
+def largest_difference(stack: Any, theirs: Any, run: Callable[[], Any], valid: Tensor | None = None) -> float:
     """How far the embedding and each layer are from the reference's hidden states, at worst.
 
     Each layer is given the reference's own input, so that a difference is its own and not inherited. Where the stack
@@ -48,7 +48,7 @@ def largest_difference(stack: Any, theirs: Any, run: Callable[[], Any], present:
     for mine, other in zip(outputs, theirs, strict=True):
         assert mine.abs().max() > 0.1, "a comparison of zeros proves nothing"
         difference = (mine - other).abs()
-        worst = max(worst, float((difference if present is None else difference[present]).max()))
+        worst = max(worst, float((difference if valid is None else difference[valid]).max()))
     return worst
 
 
@@ -102,7 +102,7 @@ def test_L1_4_encoder_decoders_agree(name: str, tmp_path: Path, record: Callable
     memory = Memory(theirs.encoder_last_hidden_state, source != pad)
     difference = max(
         largest_difference(
-            model.encoder, theirs.encoder_hidden_states, lambda: model.encode(source), present=source != pad
+            model.encoder, theirs.encoder_hidden_states, lambda: model.encode(source), valid=source != pad
         ),
         largest_difference(model.decoder, theirs.decoder_hidden_states, lambda: model.decoder(TARGET, memory=memory)),
     )
@@ -149,7 +149,7 @@ def test_L0_11_post_norm_encoders_agree(name: str, tmp_path: Path, record: Calla
         model.encoder,
         theirs.hidden_states,
         lambda: model(ids, None, segments.get("token_type_ids")),
-        present=ids != pad,
+        valid=ids != pad,
     )
     record(f"{name} (d=48, h=3, 3 layers)", difference)
 
@@ -283,13 +283,13 @@ def test_parity_of_bloom_rejects_a_wrong_order(tmp_path: Path) -> None:
         assert difference(wrong) > 1e-2, wrong.__name__
 
 
-def greedy(model: Any, first: Tensor, state: Any, steps: int, present: Tensor | None = None) -> Tensor:
+def greedy(model: Any, first: Tensor, state: Any, steps: int, valid: Tensor | None = None) -> Tensor:
     """The plainest cached search: always the best token."""
     tokens, ids = [first], first
     with torch.no_grad():
         for _ in range(steps):
-            ids = model.step(ids, state, present).argmax(-1, keepdim=True)
-            present = None
+            ids = model.step(ids, state, valid).argmax(-1, keepdim=True)
+            valid = None
             tokens.append(ids)
     return torch.cat(tokens, dim=1)
 
@@ -339,11 +339,11 @@ def test_greedy_continuations_of_gpt2_are_identical(tmp_path: Path, left_padding
     prompt = torch.randint(3, 45, (16, 8))
     if left_padding:
         prompt[::2, :3] = 0
-    present = prompt != 0
+    valid = prompt != 0
     with torch.no_grad():
-        theirs = reference.generate(input_ids=prompt, attention_mask=present.long(), **GENERATE)
+        theirs = reference.generate(input_ids=prompt, attention_mask=valid.long(), **GENERATE)
     model: Any = saved.model
-    ours = greedy(_Endless(model), prompt, model.start(), 20, present)
+    ours = greedy(_Endless(model), prompt, model.start(), 20, valid)
     assert torch.equal(ours, theirs)
     if left_padding:  # the wrong variant: numbering the columns instead of the tokens
         wrong = greedy(_Endless(model), prompt, model.start(), 20)
@@ -368,8 +368,8 @@ class _Endless:
     def __init__(self, model: Any) -> None:
         self.model, self.eos = model, model.spec.vocabulary.eos
 
-    def step(self, ids: Tensor, state: Any, present: Tensor | None = None) -> Tensor:
-        logits: Tensor = self.model.step(ids, state, present)
+    def step(self, ids: Tensor, state: Any, valid: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.model.step(ids, state, valid)
         logits[:, self.eos] = float("-inf")
         return logits
 

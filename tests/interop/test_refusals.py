@@ -154,7 +154,7 @@ def test_the_published_vit_is_the_preset() -> None:
         (BART_BASE, {"encoder_layerdrop": 0.1}, "encoder_layerdrop = 0.1 is not supported"),
         (BART_BASE, {"a_new_trick": 7}, "clearhead does not know the settings: a_new_trick = 7"),
         (BART_BASE, {"quantization_config": {"bits": 4}}, "quantization_config = {'bits': 4} is not supported"),
-        (BART_BASE, {"eos_token_id": [2, 3]}, "eos_token_id = [2, 3]: one id is supported, nothing else"),
+        (BART_BASE, {"eos_token_id": [2, 3]}, "eos_token_id = [2, 3]: only a single id is supported"),
         (BERT_BASE, {"position_embedding_type": "relative_key"}, "position_embedding_type = 'relative_key' is not"),
         (BERT_BASE, {"is_decoder": True}, "is_decoder = True is not supported"),
         (BERT_BASE, {"pruned_heads": {"0": [1]}}, "pruned_heads = {'0': [1]} is not supported"),
@@ -252,7 +252,7 @@ def test_a_head_that_labels_tokens_is_no_classifier_of_lines(tmp_path: Path) -> 
 def test_marians_stored_positions_must_be_sinusoids(tmp_path: Path) -> None:
     folder = references.save(references.marian(), tmp_path)
     edit_weights(folder, lambda t: t.update({"model.encoder.embed_positions.weight": torch.randn(64, 48)}))
-    with pytest.raises(UnsupportedModel, match=r"embed_positions\.weight does not hold sinusoids"):
+    with pytest.raises(UnsupportedModel, match=r"embed_positions\.weight is not a table of sinusoids"):
         load_huggingface(folder)
     table = sinusoids(64, 48, layout="halves")
     edit_weights(folder, lambda t: t.update({"model.encoder.embed_positions.weight": table}))

@@ -131,7 +131,7 @@ def test_dropout_stands_where_the_recipe_puts_it() -> None:
 
 
 def test_a_model_that_does_not_fit_is_named() -> None:
-    with pytest.raises(DoesNotFit, match=r"the model needs about .* GiB, and .* are free: choose a smaller width"):
+    with pytest.raises(DoesNotFit, match=r"the model needs about .* GiB, but only .* are free: choose a smaller width"):
         build(read_recipe("tiny", "model.width=1000000", "model.heads=1"))
 
 
@@ -169,7 +169,7 @@ def test_the_memory_of_a_model_is_known_before_it_is_built(monkeypatch: pytest.M
         make(*words, **more)
 
     monkeypatch.setattr(torch.nn.Linear, "__init__", counted)
-    with pytest.raises(DoesNotFit, match=r"needs about .* GiB, and 1\.0 GiB are free"):
+    with pytest.raises(DoesNotFit, match=r"needs about .* GiB, but only 1\.0 GiB are free"):
         build(read_recipe("tiny", "model.layers=10000"))
     assert 0 < made[0] < 200
 

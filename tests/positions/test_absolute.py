@@ -53,7 +53,7 @@ def test_learned_positions_end_with_a_clear_error() -> None:
     position = LearnedPosition(size=4, width=3, offset=2)
     assert position.table.weight.shape == (6, 3)
     assert torch.equal(position(torch.tensor([0, 3]), 4), position.table.weight[[2, 5]])
-    with pytest.raises(TooLong, match=r"position 5 is past the table of learned positions, which holds 4"):
+    with pytest.raises(TooLong, match=r"position 5 is past the end of the table of 4 learned positions"):
         position(torch.arange(5), 5)
 
 

@@ -46,12 +46,12 @@ def family(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Predictor]:
         (lambda m: m.generate(b"abc"), TypeError, r"a list of str, not bytes"),
         (lambda m: m.answers("abc"), TypeError, r"answers\(\['abc'\]\)"),
         (lambda m: m.stream(["a"]), TypeError, r"answers one text"),
-        (lambda m: m.score(["x"]), TypeError, r"score takes 2 lists, score\(sources, targets\), and was given 1"),
+        (lambda m: m.score(["x"]), TypeError, r"score takes 2 lists, score\(sources, targets\), but was given 1"),
         (lambda m: m.score("abc", "C B A"), TypeError, r"sources must be a list of str, not one str"),
         (lambda m: m.score(["a", "b"], ["A"]), ValueError, r"2 sources and 1 targets"),
         (lambda m: m.score(["a"], [None]), TypeError, r"targets\[0\] must be a str, not NoneType"),
         (lambda m: m.vectors("abc"), TypeError, r"vectors\(\['abc'\]\)"),
-        (lambda m: m.answers(["a"], m.decoding(), beam_size=2), TypeError, r"give one or the other"),
+        (lambda m: m.answers(["a"], m.decoding(), beam_size=2), TypeError, "give either spec or settings"),
     ],
 )
 def test_what_to_pass(predictor: TextWriter, call: Callable[[Any], Any], error: type[Exception], words: str) -> None:
@@ -76,12 +76,12 @@ def test_probabilities(family: dict[str, Predictor]) -> None:
     assert sum(labels[0].probabilities.values()) == pytest.approx(1)
     assert math.exp(labels[1].log_probability) == pytest.approx(labels[0].probabilities[labels[1].text])
     (one,) = family["encoder"].answers(["a <mask> c"])[0]
-    assert one.probabilities == one.gaps[0]
-    best = max(one.gaps[0], key=one.gaps[0].__getitem__)
+    assert one.probabilities == one.masks[0]
+    best = max(one.masks[0], key=one.masks[0].__getitem__)
     assert one.text == f"a {best} c"
-    assert math.exp(one.log_probability) == pytest.approx(one.gaps[0][best])
+    assert math.exp(one.log_probability) == pytest.approx(one.masks[0][best])
     (two,) = family["encoder"].answers(["<mask> b <mask>"])[0]
-    assert (two.probabilities, len(two.gaps)) == (None, 2)
+    assert (two.probabilities, len(two.masks)) == (None, 2)
 
 
 def test_the_best_fillings_of_several_gaps(family: dict[str, Predictor]) -> None:
@@ -163,7 +163,7 @@ def test_threads_answer_as_one_alone(predictor: TextWriter) -> None:
 
 
 def test_fillers_in_threads(family: dict[str, Predictor]) -> None:
-    """One reads <mask> as a gap while another reads it as text."""
+    """One reads <mask> as a token to fill in while another reads it as text."""
     filler = family["encoder"]
     assert isinstance(filler, Filler)
     gaps = filler.source.encode_gaps(["a <mask> b"] * 50)

@@ -14,8 +14,8 @@ from clearhead.predictor import TextWriter
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
-        ({"banned": [10**9]}, RecipeError, r"decoding\.banned: there is no token 1000000000: ids go from 0 to"),
-        ({"banned": list(range(11))}, RecipeError, r"decoding\.banned: no token is left"),
+        ({"banned": [10**9]}, RecipeError, r"decoding\.banned: there is no token 1000000000: ids range from 0 to"),
+        ({"banned": list(range(11))}, RecipeError, r"decoding\.banned: leaves no token"),
         ({"beam_size": 10**5}, DoesNotFit, r"100,000 beams"),
         ({"max_ratio": 1e300}, DoesNotFit, r"to write\) needs about"),
         ({"max_length": 10**12}, DoesNotFit, r"1,000,000,000,000 to write"),
@@ -53,7 +53,7 @@ def test_the_shortest_answer_goes_before_the_usual_length(predictor: TextWriter)
 
 def test_a_position_table_that_ends(predictor: TextWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predictor.engine, "_write_reach", 64)
-    with pytest.raises(RecipeError, match=r"min_length: is 65, and the model writes at most 64 tokens"):
+    with pytest.raises(RecipeError, match=r"min_length: is 65, but the model writes at most 64 tokens"):
         predictor.answers(["abc"], min_length=65)
 
 

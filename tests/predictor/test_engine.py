@@ -1,4 +1,4 @@
-"""What drives a model that writes: how much it can be given."""
+"""The engine: the longest inputs that it accepts."""
 
 import sys
 

@@ -157,7 +157,7 @@ def test_labels_have_probabilities(trained: dict[str, Predictor]) -> None:
         assert probabilities == sorted(probabilities, reverse=True)
         (score,) = predictor.score([answers[1].text], [text])
         assert score == pytest.approx(answers[1].log_probability)
-    with pytest.raises(DataError, match="label 'sideways' is not one that the model knows"):
+    with pytest.raises(DataError, match="label 'sideways' is unknown to the model"):
         predictor.score(["sideways"], ["a b"])
 
 
@@ -178,9 +178,9 @@ def test_gaps_are_filled_and_the_rest_stays(trained: dict[str, Predictor]) -> No
 
 
 def test_what_a_family_cannot_do_is_said(trained: dict[str, Predictor]) -> None:
-    with pytest.raises(ClearheadError, match="an encoder gives hidden tokens a probability, not lines"):
+    with pytest.raises(ClearheadError, match="an encoder gives masked tokens a probability, not lines"):
         trained["encoder"].score(["a b"])
-    with pytest.raises(ClearheadError, match="a model of family classifier does not write token by token"):
+    with pytest.raises(ClearheadError, match="a model of family classifier does not generate text"):
         trained["classifier"].stream("a")
     with pytest.raises(DataError, match="surrogate"):
         trained["encoder"]("\ud800")

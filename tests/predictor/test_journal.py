@@ -72,11 +72,13 @@ def test_what_was_not_recorded_is_answered_again(tmp_path: Path) -> None:
 def test_differences_are_named(tmp_path: Path) -> None:
     path = tmp_path / "answers"
     interrupted(path)
-    with pytest.raises(ClearheadError, match=r"decoding\.beam_size was 4, and is 1; --json was None, and is True"):
+    with pytest.raises(
+        ClearheadError, match=r"decoding\.beam_size was 4, and is now 1; --json was None, and is now True"
+    ):
         Journal(path, {"the model": "abc", "decoding.beam_size": 1, "--json": True}, resume=True)
     with pytest.raises(ClearheadError, match="the first 3 lines of the input are not those"):
         resumed(path, "abXdef")
-    with pytest.raises(ClearheadError, match="the input has 2 lines, and 3 were answered"):
+    with pytest.raises(ClearheadError, match="the input has 2 lines, but 3 were answered"):
         resumed(path, "ab")
     assert resumed(path) == ["d", "e", "f"]
 
@@ -99,7 +101,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert path.read_text() == "new\n"
     with pytest.raises(ClearheadError, match=r"the folder .* does not exist"):
         Journal(tmp_path / "no" / "answers", IDENTITY)
-    with pytest.raises(ClearheadError, match="is no file"):
+    with pytest.raises(ClearheadError, match="is not a regular file"):
         Journal(tmp_path, IDENTITY)
 
 

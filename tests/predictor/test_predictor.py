@@ -113,7 +113,7 @@ def test_what_cannot_be_is_refused(predictor: TextWriter) -> None:
         predictor.generate(["a"], beam_sizes=3)
     with pytest.raises(RecipeError, match="min_length"):
         predictor.generate(["a"], min_length=5, max_length=3)
-    with pytest.raises(ClearheadError, match="5 answers need a beam of 5"):
+    with pytest.raises(ClearheadError, match=r"5 answers need decoding\.beam_size ≥ 5"):
         predictor.answers(["a"], predictor.decoding(beam_size=4), n_best=5)
     with pytest.raises(DataError, match="surrogate"):
         predictor("\ud800")

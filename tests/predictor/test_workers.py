@@ -1,4 +1,4 @@
-"""Workers side by side."""
+"""The pool of worker processes."""
 
 import os
 import subprocess
@@ -25,8 +25,8 @@ def test_results_come_in_order_and_only_a_few_jobs_are_under_way(workers: int) -
     def work(number: int) -> tuple[int, int]:
         return number * number, os.getpid()
 
-    with WorkerPool(work, workers) as crew:
-        results = crew.results(jobs())
+    with WorkerPool(work, workers) as pool:
+        results = pool.results(jobs())
         first = next(results)
         assert asked <= 2 * workers + 1
         rest = list(results)
@@ -47,8 +47,8 @@ def test_a_job_of_none_asks_for_everything_under_way() -> None:
     def work(number: int) -> int:
         return number
 
-    with WorkerPool(work, 2) as crew:
-        for number in crew.results(jobs()):
+    with WorkerPool(work, 2) as pool:
+        for number in pool.results(jobs()):
             answered.append(number)
 
 
@@ -56,9 +56,9 @@ def test_workers_leave_with_a_killed_parent() -> None:
     """No process is left behind that nobody waits for."""
     script = (
         "import os, time\n"
-        "from clearhead.predictor import Crew\n"
-        "with Crew(lambda _: os.getpid(), 2) as crew:\n"
-        "    print(next(crew.results([1, 2, 3])), flush=True)\n"
+        "from clearhead.predictor import WorkerPool\n"
+        "with WorkerPool(lambda _: os.getpid(), 2) as pool:\n"
+        "    print(next(pool.results([1, 2, 3])), flush=True)\n"
         "    time.sleep(60)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)

@@ -120,6 +120,6 @@ def test_training_that_cannot_fit_is_refused_before_it_starts(monkeypatch: pytes
     require_training_memory(recipe)
     monkeypatch.setattr("clearhead.machine.free_memory", lambda: 200 << 20)
     require_training_memory(recipe, length=20)
-    with pytest.raises(DoesNotFit, match=r"training this model needs about .* and 200\.0 MiB are free") as caught:
+    with pytest.raises(DoesNotFit, match=r"training this model needs about .* but only 200\.0 MiB are free") as caught:
         require_training_memory(read_recipe("tiny", "training.batch_tokens=51200"))
     assert caught.value.exit_code == 4

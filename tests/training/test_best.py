@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -137,13 +138,13 @@ def test_a_wall_clock_that_jumps_decides_nothing(tmp_path: Path, monkeypatch: py
 
 
 def test_a_resumed_run_uses_the_threads_that_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without this, a bare --resume took all cores, and sums in another order; looks at dev included."""
+    """Without this, a bare --resume took all cores, and summed in another order; evaluations included."""
     pairs = write_pairs(tmp_path / "pairs.tsv")
     words = ["--max-steps", "4", "training.evaluate_every=2", *SMALL]
     assert typed("train", str(pairs), "-o", str(tmp_path / "run"), *words).returncode == 0
     (tmp_path / "run" / "last" / "step-000000004.safetensors").unlink()
     used: list[int] = []
-    monkeypatch.setattr("clearhead.training.process_group.cores", lambda: 2)
+    monkeypatch.setattr(sys.modules["clearhead.training.process_group"], "cores", lambda: 2)
     monkeypatch.setattr("torch.set_num_threads", used.append)
     assert typed("train", "-o", str(tmp_path / "run"), "--resume").returncode == 0
     assert used[-1] == 1

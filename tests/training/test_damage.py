@@ -1,4 +1,4 @@
-"""Every file that a run reads back may be damaged: it is put right, or refused with a way out, and never believed."""
+"""Every file that a run reads back may be damaged: it is restored or refused with advice, and never trusted."""
 
 import io
 import shutil
@@ -52,7 +52,7 @@ def is_hurt(path: Path, before: bytes) -> bool:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``whole``: a run of 8 steps; ``part``: the same, as it stood after step 6, with two checkpoints."""
+    """``whole``: a run of 8 steps; ``part``: the same run after step 6, with two checkpoints."""
     folder = tmp_path_factory.mktemp("damage")
     pairs = write_pairs(folder / "pairs.tsv")
     assert typed("train", str(pairs), "-o", str(folder / "whole"), *STEPS, *SMALL).returncode == 0
@@ -91,7 +91,7 @@ ARRAYS = ["train.source.ids", "train.source.starts", "train.target.ids", "train.
 @pytest.mark.parametrize("damage", NAMES)
 @pytest.mark.parametrize("name", [*ARRAYS, "tokenizers.json"])
 def test_prepared_data_are_made_again(run: Path, runs: Path, name: str, damage: str) -> None:
-    """Bit for bit as they were, and it is said; only a folder in their place is for the user to move away."""
+    """They are restored bit for bit, with a message; only a folder in their place must be moved away by the user."""
     path = run / "data" / name
     before = path.read_bytes()
     hurt(path, damage)
@@ -150,7 +150,7 @@ def test_damaged_data_and_a_changed_source_are_refused(run: Path, tmp_path: Path
 @pytest.mark.parametrize("damage", NAMES)
 @pytest.mark.parametrize("name", ["metrics.jsonl", "clock.jsonl"])
 def test_rows_that_cannot_be_read_do_not_stop_training(run: Path, runs: Path, name: str, damage: str) -> None:
-    """They are left out with a warning, what dev gave is put back, and the weights are the same."""
+    """They are removed with a warning, the scores on dev are restored, and the weights are the same."""
     if name == "clock.jsonl":
         (run / name).write_text('{"step": 5, "seconds": 1.0, "tokens_per_second": 9}\n')
         trainer = make_trainer(reopen(run))
@@ -171,7 +171,7 @@ def test_rows_that_cannot_be_read_do_not_stop_training(run: Path, runs: Path, na
 
 @pytest.mark.parametrize("damage", NAMES)
 def test_the_recipe_is_written_anew_from_the_manifest(run: Path, damage: str) -> None:
-    """A text that is no TOML, or nothing at all, was written by nobody; the run does not go on by other settings."""
+    """A file that is not TOML, or empty, was not written by clearhead; the run does not use other settings."""
     path = run / "recipe.toml"
     before = path.read_bytes()
     hurt(path, damage)
@@ -217,7 +217,7 @@ def test_a_recipe_that_was_edited_is_refused_with_the_differences(run: Path, old
 
 @pytest.mark.parametrize("damage", NAMES)
 def test_the_manifest_is_written_anew_if_all_else_fits(run: Path, damage: str) -> None:
-    """From recipe.toml, the data encoded once more, and the best model: so is that of a run before there were any."""
+    """From recipe.toml, the data encoded again, and the best model; so is that of a run of an earlier version."""
     hurt(run / "run.json", damage)
     if damage == "a folder instead":
         with pytest.raises(DamagedFile, match=r"run\.json: is not a file: move it away"):
@@ -276,7 +276,7 @@ def test_checkpoints(run: Path, runs: Path, which: str, damage: str) -> None:
 
 @pytest.mark.parametrize("damage", NAMES)
 def test_the_best_model(run: Path, damage: str) -> None:
-    """Another one is chosen; in a finished run nothing has its weights, unless it is the last one."""
+    """Another one is chosen; in a finished run its weights are lost, unless it is the last checkpoint."""
     hurt(run / "best.safetensors", damage)
     result = typed("train", "-o", str(run), "--resume")
     assert "Traceback" not in result.stderr
@@ -289,14 +289,14 @@ def test_the_best_model(run: Path, damage: str) -> None:
     hurt(run / "best.safetensors", damage)
     result = typed("train", "-o", str(run), "--resume")
     assert result.returncode == 0, result.stderr
-    assert "was restored from it" in result.stderr
+    assert "restored from the last checkpoint" in result.stderr
     after = load_file(run / "best.safetensors")
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
 
 
 @pytest.mark.parametrize("damage", NAMES)
 def test_what_came_through_a_pipe(run: Path, damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is nowhere else: refused, with the way out, which works."""
+    """Its weights exist nowhere else: refused with advice, and the advice works."""
     monkeypatch.setattr("sys.stdin", Pipe(write_pairs(tmp_path / "pairs.tsv")))
     folder = tmp_path / "piped"
     result = typed("train", "-", "-o", str(folder), *STEPS, *SMALL)

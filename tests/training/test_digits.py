@@ -1,4 +1,4 @@
-"""Pictures as examples: the task digits, files of images, and the same contracts as for texts."""
+"""Images as examples: the task digits, files of images, and the same contracts as for texts."""
 
 from pathlib import Path
 

@@ -148,7 +148,7 @@ def test_a_classifier_keeps_its_labels(tmp_path: Path) -> None:
 
 
 def test_masks_follow_from_seed_epoch_and_index(tmp_path: Path) -> None:
-    """Not from the batch; another epoch hides other tokens, and dev hides the same ones in every look."""
+    """Not from the batch; another epoch masks other tokens, and dev masks the same ones in every evaluation."""
     trainer = new_run("encoder", tmp_path / "run")
     rows = np.arange(40)
 

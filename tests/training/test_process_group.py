@@ -1,4 +1,4 @@
-"""Several processes learn as one would from the joint batch, and resume exactly: contracts 2 and 3 for a team."""
+"""Several processes learn from shares of a batch as one would from all of it (contract 2), and resume exactly (3)."""
 
 import multiprocessing
 from pathlib import Path
@@ -26,7 +26,7 @@ def trainer_of(folder: Path, group: ProcessGroup = SINGLE) -> Trainer:
 
 
 def member(rank: int, folder: Path) -> None:
-    """What each process does: gradients of one step; a run; the same run, left after work that was not saved."""
+    """Run by each process: gradients of one step; a run; the same run, stopped after work that was not saved."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=SIZE)
     group = ProcessGroup(rank, SIZE)

@@ -1,4 +1,4 @@
-"""What --resume agrees to: the run as it is, or more steps of a finished one; everything else is named and refused."""
+"""--resume continues a run as it is, or extends a finished one; every other difference is reported and refused."""
 
 import json
 import shutil
@@ -129,7 +129,7 @@ def test_a_budget_in_minutes_agrees_with_itself_however_far_the_run_is(
 
 
 def test_settings_that_only_follow_from_the_data_contradict_nothing(tmp_path: Path) -> None:
-    """A .txt file means a language model, unless somebody says encoder: on --resume the file alone is enough."""
+    """A .txt file means a language model, unless an encoder is asked for: on --resume the file alone is enough."""
     lines, folder = write_lines(tmp_path / "lines.txt"), str(tmp_path / "run")
     begun = typed("train", str(lines), "-o", folder, "--max-steps", "2", "model.family=encoder", *SMALL)
     assert begun.returncode == 0, begun.stderr
@@ -193,7 +193,7 @@ def test_a_run_that_lost_its_patience_can_be_extended(tmp_path: Path) -> None:
     train_in(recipe, tmp_path / "run", resume=False)
     assert state_of(tmp_path / "run")[1]["step"] == 6
     opened(ask("training.steps=40"), tmp_path / "run", resume=True)
-    with pytest.raises(RecipeError, match="step 6 of 40 is done: finish it with --resume first"):
+    with pytest.raises(RecipeError, match="is at step 6 of 40: finish it with --resume first"):
         opened(ask("training.steps=50"), tmp_path / "run", resume=True)
     train_in(ask(), tmp_path / "run", resume=True)
     assert state_of(tmp_path / "run")[1]["step"] == 10
@@ -201,7 +201,7 @@ def test_a_run_that_lost_its_patience_can_be_extended(tmp_path: Path) -> None:
 
 def test_a_run_that_is_not_finished_is_not_extended(run: Path) -> None:
     before = content(stopped(run))
-    with pytest.raises(RecipeError, match=r"(?s)the run has 12, you ask for 20.*step 9 of 12 is done: finish it"):
+    with pytest.raises(RecipeError, match=r"(?s)the run has 12, you ask for 20.*is at step 9 of 12: finish it"):
         opened(ask("training.steps=20"), run, resume=True)
     assert content(run) == before
 
@@ -229,7 +229,7 @@ def test_a_best_model_without_a_checkpoint_is_not_overwritten(run: Path) -> None
 
 
 def test_a_kill_before_the_first_checkpoint_is_no_such_case(tmp_path: Path) -> None:
-    """The first look at dev may come before the first checkpoint that the recipe asks for: step 0 is always kept."""
+    """The first evaluation may come before the first checkpoint that the recipe asks for: step 0 is always saved."""
     pairs = write_pairs(tmp_path / "pairs.tsv")
     rare = ["training.evaluate_every=2", "training.save_every=100", "training.steps=6"]
     settings = [f'data.train="{pairs}"', *SMALL, *rare]

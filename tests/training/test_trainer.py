@@ -159,7 +159,7 @@ def hurt(file: Path, damage: str) -> None:
 
 
 def test_a_checkpoint_that_was_read_lets_go_of_its_file(data: Path, tmp_path: Path) -> None:
-    """Otherwise a removed checkpoint keeps its place on the disk for as long as the resumed run lasts."""
+    """Otherwise a removed checkpoint occupies disk space for as long as the resumed run lasts."""
     new_run(data, tmp_path / "run", *HARD, "training.steps=2").run()
     loaded = load_checkpoint(tmp_path / "run" / "last")
     assert loaded[0] is not None
@@ -209,7 +209,7 @@ def test_a_loss_that_is_no_number_stops_the_run(data: Path, tmp_path: Path) -> N
 
 
 def test_a_loss_that_explodes_stops_the_run(data: Path, tmp_path: Path) -> None:
-    """Far above the lowest so far, though a number: exit 5 as well; the undisturbed run goes on."""
+    """Far above the lowest so far, though finite: exit 5 as well; the undisturbed run continues."""
     trainer = new_run(data, tmp_path / "run", *HARD)
     trainer.run()
     lowest = trainer.progress.lowest
@@ -224,7 +224,7 @@ def test_a_loss_that_explodes_stops_the_run(data: Path, tmp_path: Path) -> None:
 
 
 def test_activations_are_measured_and_nothing_changes(data: Path, tmp_path: Path) -> None:
-    """More tokens keep more bytes; looking at it leaves weights, gradients and random numbers as they were."""
+    """More tokens keep more bytes; measuring changes neither weights nor gradients nor random numbers."""
     small, large = (
         new_run(data, tmp_path / f"run{size}", *HARD, f"training.batch_tokens={size}") for size in (128, 512)
     )
@@ -237,7 +237,7 @@ def test_activations_are_measured_and_nothing_changes(data: Path, tmp_path: Path
 def test_budgets_become_steps_before_training_starts(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Minutes by a calibration, with a look a minute and some time kept for it; epochs by counting batches."""
+    """Minutes by a calibration, with one evaluation a minute and time reserved for it, epochs by counting batches."""
     monkeypatch.setattr("clearhead.training.preparation.seconds_per_step", lambda *_: 0.5)
     base = read_recipe(None, f'data.train="{data}"', *SMALL, "training.minutes=10")
     spec = prepare(base, tmp_path / "minutes").recipe.training
@@ -270,7 +270,7 @@ def test_changed_data_are_noticed(data: Path, tmp_path: Path) -> None:
 
 
 def test_the_average_follows_the_weights(data: Path, tmp_path: Path) -> None:
-    """Its memory is short at first, so that a short run is not judged by its random start."""
+    """Its decay is low at first, so that a short run is not judged by its random start."""
     trainer = new_run(data, tmp_path / "run", "training.average=0.99")
     start = build(trainer_recipe(trainer), seed=None)
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""Small tasks, learnt in seconds: spell a word backwards, go on counting letters, say which way they went."""
+"""Small tasks, learnt in seconds: spell a word backwards, continue counting letters, say which way they went."""
 
 import random
 from pathlib import Path
@@ -41,4 +41,4 @@ def _letters(rng: random.Random) -> str:
 
 
 FAMILIES = {"lm": write_lines, "encoder": write_lines, "classifier": write_labels}
-"""The families that learn from other things than pairs, and a writer of such data."""
+"""The families that do not learn from pairs, and a function that writes data for each."""

@@ -27,11 +27,11 @@ report a bug, to hang for a minute, to die of a signal, to end with an exit code
 and to resume a run to other weights than those of the undisturbed one.
 """
 FAULTS = ("traceback", "hang", "crash", "code", "silence", "damage")
-"""What a complaint begins with: the columns of the table."""
+"""The kinds of fault, the columns of the table."""
 
 
 def chosen_cases(count: int, seed: int, victims: Sequence[Victim], kinds: Sequence[str]) -> Iterator[Case]:
-    """This many cases, of each kind by its share, in a mixed order; the same for the same seed."""
+    """Draw this many cases, each kind by its share, in random order; reproducible by seed."""
     generators = {kind: KINDS[kind][0](random.Random(f"{seed} {kind}"), victims) for kind in kinds}
     chance, shares = random.Random(seed), [KINDS[kind][1] for kind in kinds]
     for _ in range(count):
@@ -39,7 +39,7 @@ def chosen_cases(count: int, seed: int, victims: Sequence[Victim], kinds: Sequen
 
 
 def main() -> int:
-    """Attack; exit code 1 if anything gave way."""
+    """Attack; the exit code is 1 if there is a fault."""
     parser = argparse.ArgumentParser(prog="python -m tools.attack", description=__doc__)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
@@ -55,7 +55,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         victims = make_victims(Path(scratch) / "victims", *options.families)
         cases = chosen_cases(options.count, options.seed, victims, options.kinds)
-        with suppress(KeyboardInterrupt):  # what was found until then is told all the same
+        with suppress(KeyboardInterrupt):  # report what was found until then
             for case, result, found in run_all(cases, jobs=options.jobs, scratch=Path(scratch) / "cases"):
                 codes[case.kind][result.code] += 1
                 if found is not None:

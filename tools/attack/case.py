@@ -1,4 +1,4 @@
-"""One bad input, and what a command may do with it."""
+"""One bad input, and the allowed results of a command."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from pathlib import Path
 from clearhead.cli import BUG
 
 SECONDS = 60
-"""After this long a command hangs."""
+"""Seconds after which a command counts as hung."""
 SIGNS = ("Traceback (most recent call last)", BUG, "panicked at", "RuntimeWarning", "UserWarning")
-"""What no user should see."""
+"""Texts that no user should see."""
 
 Prepare = Callable[[Path], None]
-"""Lays out the files of a case in its folder, which is the working directory of the command."""
+"""Creates the files of a case in its folder, the working directory of the command."""
 Check = Callable[[Path], str | None]
-"""Looks at what a command that succeeded left behind; a complaint, or None."""
+"""Checks what a successful command left behind; returns a complaint, or None."""
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,19 @@ class Case:
 
     kind: str
     name: str
-    """What is bad about it, so that it can be found again."""
+    """A description, by which the case can be found again."""
     arguments: Sequence[str]
     allowed: frozenset[int]
-    """Exit codes that fit."""
+    """The allowed exit codes."""
     prepare: Prepare = lambda folder: None
     check: Check = lambda folder: None
     environment: Mapping[str, str] = field(default_factory=dict)
     input: bytes | None = None
-    """What stands on standard input; nothing by default, None closes it."""
+    """The content of standard input; empty by default, None closes it."""
     memory: int | None = None
     """Bytes of address space (``ulimit -v``)."""
     fresh: bool = False
-    """Start Python anew, for surroundings that it looks at when it starts."""
+    """Whether to start a new Python process, for environments that matter at start-up."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Result:
 
 
 def complaint(case: Case, result: Result, folder: Path) -> str | None:
-    """What is wrong with the way in which a command ended: its first word names the fault."""
+    """Say what is wrong with a result; the first word names the kind of fault."""
     if result.code is None:
         return f"hang: not done after {SECONDS} seconds"
     if sign := next((sign for sign in SIGNS if sign in result.stderr), None):

@@ -1,4 +1,4 @@
-"""Runs cases side by side, each in a process forked from this one, which has imported everything once."""
+"""Runs cases in parallel, each in a process forked from this one, which has imported everything once."""
 
 import os
 import resource
@@ -16,7 +16,7 @@ from pathlib import Path
 from tools.attack.case import SECONDS, Case, Result, complaint
 
 MEMORY = 6 << 30
-"""Address space of a case: what would take more must be refused, not taken."""
+"""Address space of a case: commands must refuse what would need more."""
 
 
 @dataclass
@@ -28,7 +28,7 @@ class _Running:
 
 
 def run_all(cases: Iterable[Case], *, jobs: int, scratch: Path) -> Iterator[tuple[Case, Result, str | None]]:
-    """Every case with how it ended and what is wrong with that; as they end."""
+    """Yield every case with its result and its fault, in the order in which they end."""
     _import_everything()
     scratch.mkdir(parents=True, exist_ok=True)
     waiting, running = iter(cases), list[_Running]()
@@ -124,7 +124,7 @@ def _act(case: Case, folder: Path) -> None:
 
 
 def _connect(case: Case, folder: Path) -> None:
-    """Standard streams: input as the case has it, results to nowhere, messages to a file."""
+    """Redirect the standard streams: input from the case, output to nowhere, errors to a file."""
     source = folder / "stdin" if case.input is not None else Path(os.devnull)
     for number, path, flags in (
         (0, source, os.O_RDONLY),
@@ -139,7 +139,7 @@ def _connect(case: Case, folder: Path) -> None:
 
 
 def _import_everything() -> None:
-    """What commands import when they need it, once for all of them; on one thread, so that forking is safe."""
+    """Import what commands import lazily, once for all of them; on one thread, so that forking is safe."""
     os.environ["OMP_NUM_THREADS"] = "1"
     import sacrebleu.metrics  # noqa: F401
     import torch
@@ -153,7 +153,7 @@ def _import_everything() -> None:
 
 
 def started_anew(*arguments: str, folder: Path) -> None:
-    """A command that must succeed, in a process of its own: for what cases are made from."""
+    """Run a command that must succeed, in a new process, to prepare victims."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "clearhead", *arguments]
     subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)

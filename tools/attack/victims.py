@@ -1,4 +1,4 @@
-"""Healthy things to damage: data, and a small run of every family that was killed after two thirds of its steps."""
+"""Healthy files to damage: data, and a small run of every family, killed after two thirds of its steps."""
 
 import random
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class Victim:
         return self.run / "best.safetensors"
 
     def weights_differ(self, folder: Path) -> str | None:
-        """Whether a run that was resumed to its end has other weights than the one that was never killed."""
+        """Compare the weights of a resumed run with those of one that was never killed."""
         name = f"step-{STEPS:09}.safetensors"
         if not (folder / "run" / "last" / name).is_file():
             return "succeeded without training to the end"

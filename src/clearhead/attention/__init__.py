@@ -2,7 +2,7 @@
 
 from clearhead.attention.attend import attend, fused, fused_by_distance, weigh
 from clearhead.attention.cache import Cache, KeyValues, LayerCache
-from clearhead.attention.choice import choose, choosing
+from clearhead.attention.choice import choose, use_choice
 from clearhead.attention.context import AttentionContext, causal_mask
 from clearhead.attention.disentangled import DisentangledAttention, RelativeTable
 from clearhead.attention.grid import AxialAttention, GridAttention, WindowAttention, from_tiles, to_tiles
@@ -33,12 +33,12 @@ __all__ = [
     "attend",
     "causal_mask",
     "choose",
-    "choosing",
     "divisor",
     "dot",
     "from_tiles",
     "fused",
     "fused_by_distance",
     "to_tiles",
+    "use_choice",
     "weigh",
 ]

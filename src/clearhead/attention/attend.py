@@ -1,7 +1,7 @@
-"""Attention over a pool of candidates (L1.1, L0.2): the mathematics, without weights of its own.
+"""Attention as a pure function of queries, keys and values (L1.1, L0.2), without parameters.
 
-Two ways to the same result: *explicit*, which forms the weights and can do every score and choice, and *fused*, which
-never forms them. A test holds them equal; ``attend`` takes the fused one where it applies.
+There are two paths to the same result: the *explicit* one forms the weights and supports every score and choice; the
+*fused* one never forms them. Tests hold them equal. ``attend`` takes the fused path where it applies.
 
 Shapes: n queries, m keys, d features of query and key, e features of a value.
 """
@@ -28,7 +28,10 @@ def weigh(
     mask: Bool[Tensor, "..."] | None = None,
     bias: Float[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "*b n m"]:
-    """How much of each candidate a query takes: α(q, k_i) = choice(score(q, k_i)/scale + bias) (L1.1)."""
+    """The attention weights α(q, k_i) = choice(score(q, k_i)/scale + bias) (L1.1).
+
+    The arguments are those of ``attend``.
+    """
     scores = score(query, keys) / divisor(scale, query.shape[-1])
     if bias is not None:
         scores = scores + bias
@@ -46,11 +49,19 @@ def attend(
     mask: Bool[Tensor, "..."] | None = None,
     bias: Float[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "*b n e"] | Float[Tensor, "*b e"]:
-    """Attention(q, D) = Σ_i α(q, k_i) v_i over the pool D = (k_1, v_1) … (k_m, v_m) (L1.1).
+    """Attention(q, D) = Σ_i α(q, k_i) v_i over the key-value pairs D = (k_1, v_1) … (k_m, v_m) (L1.1, L0.2).
 
-    Works on bare tensors: one query of shape (d,) for every pool, or N queries over M keys (L0.2), with any batch.
-    ``mask`` is True where a query may look; ``bias`` is added to the scaled scores. A query that may look nowhere
-    gets 0.
+    Args:
+        query: n queries, or a single one of shape (d,).
+        keys: m keys.
+        values: m values.
+        score: the function that compares queries with keys. Default: the dot product.
+        scale: what scores are divided by: ``sqrt`` (√d, the default), ``dim`` (d), ``none``, or a number.
+        choice: ``soft`` (softmax, the default) or ``hard`` (the best key alone, L0.3).
+        mask: True where a query may attend to a key; must broadcast to (…, n, m). Default: everywhere.
+        bias: added to the scaled scores; must broadcast to (…, n, m). Default: nothing.
+
+    A query that may attend to no key gets 0.
 
     >>> import torch
     >>> attend(torch.zeros(2), torch.ones(3, 2), torch.tensor([[0.0], [3.0], [6.0]]))
@@ -82,12 +93,12 @@ def fused_by_distance(
     scale: Scale = "sqrt",
     dropout: float = 0.0,
 ) -> Float[Tensor, "b h n e"]:
-    """softmax(QKᵀ/scale + bias)V where query i and key j have the bias of i − j: r = n + m − 1, from the lowest.
+    """softmax(QKᵀ/scale + bias)V with a bias that depends on the distance i − j alone.
 
-    The kernel wants a bias for each pair, n·m of them. But with the keys in reverse, the bias of a row is that of the
-    row before, moved by one: a step down and a step to the right are both one step through the r numbers. So the bias
-    of all pairs is a view, and nothing is held. Keys and values in reverse are kept for the gradient in place of
-    those that they were made from.
+    ``bias`` holds the r = n + m − 1 values, from the lowest distance to the highest. torch's kernel takes a bias for
+    each of the n·m pairs. With the keys in reverse order, each row of that n×m matrix is the previous row shifted by
+    one, so the matrix is a strided view of the r numbers and takes no memory. For the gradient, the reversed keys and
+    values are kept instead of the original ones.
     """
     n, m = query.shape[2], keys.shape[2]
     pairs = bias.contiguous().as_strided((1, len(bias), n, m), (0, n + m - 1, 1, 1))
@@ -105,15 +116,15 @@ def fused(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Float[Tensor, "*b n e"]:
-    """softmax(QKᵀ/scale + bias)V without holding the n×m weights (L1.11), by torch's fused kernel.
+    """softmax(QKᵀ/scale + bias)V by torch's fused kernel, which never stores the n×m weights (L1.11).
 
-    ``causal`` is for as many queries as keys, without mask and bias: the kernel aligns it to the upper left, which
-    is wrong with a cache. The kernel gives 0 to rows that may look nowhere, both for boolean masks and for −∞.
+    ``causal`` needs n = m and neither mask nor bias: the kernel aligns its mask to the upper left, which is wrong with
+    a cache. Queries that may attend to no key get 0, for boolean masks as well as for −∞.
     """
     if bias is not None:
         mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
         if mask.dim() == 3 and query.dim() == 4:
-            mask = mask[None]  # with three dimensions torch would leave its kernel and form the weights
+            mask = mask[None]  # with three dimensions torch would not use the fused kernel
     return F.scaled_dot_product_attention(
         query,
         keys,

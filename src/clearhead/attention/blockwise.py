@@ -1,17 +1,17 @@
-"""Attention whose scores also depend on distances, a block of queries at a time: the n×m scores are never held.
+"""Attention with position terms, computed for a block of queries at a time, so that n×m scores are never stored.
 
     score(i, j) = [q_i·k_j] + q_i·a_{i−j} + k_j·c_{i−j} + b_{i−j}
     output_i = Σ_j α_ij (v_j + e_{i−j}),   each term if its table is given
 
-For a block of queries, q·aᵀ has a column for each distance, so that the term of key j stands in column i − j. Moving
-along a row of scores is moving along the columns, and going down a row shifts them by one: both are strides. So the
-term is a *view* of the product, and adding it to the scores gathers nothing. The same holds of k·cᵀ, read along its
-other side. Distances beyond a limit share a vector, hence a column. b is to every query what q·aᵀ is to one. For e the
-weights are written through the same view, which sums them by distance.
+For a block of queries, q·aᵀ has one column for each distance, and the term of key j is in column i − j. The next key is
+in the next column, and the next query shifts all columns by one: both are strides. So the term is a strided *view* of
+the product and is added to the scores without a gather. The same holds for k·cᵀ, read along the other axis. Distances
+beyond a limit share a vector, hence a column. b is the same for all queries. For e, the weights are written through the
+same view, which sums them by distance.
 
-The backward pass computes the scores again from what it keeps: the inputs, the outputs, and one number for each query.
+The backward pass recomputes the scores from the inputs, the outputs and one number for each query.
 
-Shapes: b batch, n queries, m keys, h heads, d features of a query, e of a value, w distances.
+Shapes: b batch, n queries, m keys, h heads, d features of a query, e features of a value, w distances.
 """
 
 from dataclasses import dataclass
@@ -23,20 +23,20 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 BLOCK = 128
-"""Queries that are worked on together: their scores should stay in a cache of the processor."""
+"""Queries per block: few enough that their scores stay in the processor's cache."""
 
 
 @dataclass(frozen=True)
 class Distances:
-    """Which distances i − j the tables hold, one column each, from ``low`` to ``high``, and where they stop to differ.
+    """The distances i − j that have a column in the tables: all from ``low`` to ``high``.
 
-    The tables reach a block beyond the limits: in its rows, some keys are past them while others are not.
+    The tables extend one block beyond the limits, as a block may contain keys on both sides of a limit.
     """
 
     lowest: int
-    """Vectors are the same from here down, or there is no such distance."""
+    """All distances up to this one share a vector, or do not occur."""
     highest: int
-    """Vectors are the same from here up."""
+    """All distances from this one on share a vector, or do not occur."""
 
     @property
     def low(self) -> int:
@@ -49,34 +49,34 @@ class Distances:
         return self.highest + BLOCK
 
     def all(self, device: torch.device | None = None) -> Tensor:
-        """Every distance that has a column."""
+        """All distances that have a column."""
         return torch.arange(self.low, self.high + 1, device=device)
 
 
 @dataclass(frozen=True)
 class _Block:
-    """A block of queries and where its terms stand in the products with the tables."""
+    """A block of queries, and where its terms are in the products with the tables."""
 
     first: int
     last: int
     position: int
-    """Of the first query; key j stands at position j."""
+    """The position of the first query; key j is at position j."""
     keys: int
-    """How many keys anyone in the block may see."""
+    """The number of keys that any query of the block may attend to."""
     distances: Distances
 
     @property
     def left(self) -> int:
-        """Keys before this one are farther than ``highest`` from every query of the block."""
+        """Keys before this one are at distances above ``highest`` from every query of the block."""
         return min(max(self.position - self.distances.highest, 0), self.keys)
 
     @property
     def right(self) -> int:
-        """Keys from this one on are farther than ``lowest`` from every query of the block."""
+        """Keys from this one on are at distances below ``lowest`` from every query of the block."""
         return min(max(self.position + self.last - self.first - 1 - self.distances.lowest, self.left), self.keys)
 
     def of_queries(self, products: Float[Tensor, "b i w"]) -> Float[Tensor, "b i j"]:
-        """The keys from ``left`` to ``right`` in q·aᵀ, whose columns run from the highest distance to the lowest."""
+        """View q·aᵀ, whose columns run from the highest distance to the lowest, by keys from ``left`` to ``right``."""
         batch, rows, width = products.shape
         start = self.left + self.distances.high - self.position
         return products.as_strided(
@@ -86,7 +86,7 @@ class _Block:
         )
 
     def of_keys(self, products: Float[Tensor, "b m w"]) -> Float[Tensor, "b i j"]:
-        """The same in k·cᵀ, whose columns run from the lowest distance to the highest."""
+        """View k·cᵀ, whose columns run from the lowest distance to the highest, by keys from ``left`` to ``right``."""
         batch, rows, width = products.shape
         start = self.left * (width - 1) + self.position - self.distances.low
         return products.as_strided(
@@ -96,14 +96,14 @@ class _Block:
         )
 
     def spread(self, products: Float[Tensor, "b i w"], pairs: Float[Tensor, "b i m"]) -> None:
-        """Add to every pair of a query and a key what stands in the column of their distance."""
+        """Add to every pair of a query and a key the product in the column of their distance."""
         far, near = self.columns_of_queries()
         pairs[..., : self.left] += products[..., far : far + 1]
         pairs[..., self.left : self.right] += self.of_queries(products)
         pairs[..., self.right :] += products[..., near : near + 1]
 
     def collect(self, pairs: Float[Tensor, "b i m"], sums: Float[Tensor, "b i w"]) -> Float[Tensor, "b i w"]:
-        """The inverse way: the sum of all pairs of each distance, in its column of ``sums``, which is overwritten."""
+        """The reverse of ``spread``: overwrite ``sums`` with the sum of all pairs of each distance."""
         sums.zero_()
         far, near = self.columns_of_queries()
         self.of_queries(sums).copy_(pairs[..., self.left : self.right])
@@ -112,11 +112,11 @@ class _Block:
         return sums
 
     def columns_of_queries(self) -> tuple[int, int]:
-        """The columns of q·aᵀ that stand for everything farther than ``highest``, and than ``lowest``."""
+        """The columns of q·aᵀ for all distances from ``highest`` up, and for all from ``lowest`` down."""
         return self.distances.high - self.distances.highest, self.distances.high - self.distances.lowest
 
     def columns_of_keys(self) -> tuple[int, int]:
-        """The same in k·cᵀ."""
+        """The same columns of k·cᵀ."""
         return self.distances.highest - self.distances.low, self.distances.lowest - self.distances.low
 
 
@@ -134,18 +134,32 @@ def attend_by_distance(
     scale: float = 1.0,
     offset: int = 0,
     causal: bool = False,
-    present: Bool[Tensor, "b m"] | None = None,
+    valid: Bool[Tensor, "b m"] | None = None,
 ) -> Float[Tensor, "b h n e"]:
-    """softmax(score/scale)V, with query i at position ``offset`` + i and key j at j; 0 where nothing may be seen.
+    """softmax(score/scale)(V + position terms), with the scores of this module's docstring.
 
-    Row r of the tables belongs to the distance ``distances.low`` + r: ``key_table`` holds a, which meets the queries,
-    ``query_table`` holds c, which meets the keys, ``value_table`` holds e, ``bias`` holds b; ``content`` says whether
-    q·k counts. A table may have one head for all.
+    Args:
+        query: the queries; query i is at position ``offset`` + i.
+        keys: the keys; key j is at position j.
+        values: the values.
+        key_table: a, multiplied with queries. Row r of each table is for distance ``distances.low`` + r; a table with
+            one head serves all heads.
+        query_table: c, multiplied with keys.
+        value_table: e, added to values.
+        bias: b, added to scores.
+        distances: the distances that the tables have.
+        content: whether q·k is part of the score.
+        scale: what scores are divided by.
+        offset: the position of the first query.
+        causal: whether later keys are masked.
+        valid: True for keys, False for padding.
+
+    A query that may attend to no key gets 0.
     """
     reversed_table, reversed_values, reversed_bias = (
         None if table is None else table.flip(1) for table in (key_table, value_table, bias)
     )
-    settings = _Settings(distances, content, 1.0 / scale, offset, causal, present)
+    settings = _Settings(distances, content, 1.0 / scale, offset, causal, valid)
     result: Tensor = _ByDistance.apply(  # type: ignore[no-untyped-call]
         query, keys, values, reversed_table, query_table, reversed_values, reversed_bias, settings
     )
@@ -159,7 +173,7 @@ class _Settings:
     factor: float
     offset: int
     causal: bool
-    present: Bool[Tensor, "b m"] | None
+    valid: Bool[Tensor, "b m"] | None
 
     def blocks(self, queries: int, keys: int) -> list[_Block]:
         """The queries, a block at a time."""
@@ -178,7 +192,7 @@ def _scores(
     products: tuple[Float[Tensor, "b i w"] | None, Float[Tensor, "b m w"] | None],
     settings: _Settings,
 ) -> Float[Tensor, "b i j"]:
-    """The scaled scores of one block of one head; −∞ where a query may not look."""
+    """The scaled scores of one block of one head; −∞ where a key is masked."""
     seen, left, right = block.keys, block.left, block.right
     by_query, by_key = products
     scores = query @ keys[:, :seen].mT if settings.content else query.new_zeros(*query.shape[:2], seen)
@@ -193,15 +207,15 @@ def _scores(
     if settings.causal and seen > block.position + 1:
         future = torch.ones(scores.shape[1], seen - block.position - 1, dtype=torch.bool).triu()
         scores[..., block.position + 1 :].masked_fill_(future.to(scores.device), -torch.inf)
-    if settings.present is not None:
-        scores.masked_fill_(~settings.present[:, None, :seen], -torch.inf)
+    if settings.valid is not None:
+        scores.masked_fill_(~settings.valid[:, None, :seen], -torch.inf)
     return scores
 
 
 def _by_query(
     rows: Float[Tensor, "b i d"], table: Float[Tensor, "w d"] | None, bias: Float[Tensor, "w"] | None
 ) -> Float[Tensor, "b i w"] | None:
-    """What each query of a block adds to its scores at every distance."""
+    """q·aᵀ + b of the queries of a block, for every distance."""
     if bias is None:
         return None if table is None else rows @ table.T
     return bias.repeat(*rows.shape[:2], 1) if table is None else rows @ table.T + bias
@@ -299,5 +313,5 @@ class _ByDistance(torch.autograd.Function):
 
 
 def _of_head(head: int, *tables: Tensor | None) -> list[Tensor | None]:
-    """This head's part of each table; one that has a single head is for all."""
+    """This head's part of each table; a table with a single head serves all heads."""
     return [None if table is None else table[head if len(table) > 1 else 0] for table in tables]

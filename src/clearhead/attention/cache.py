@@ -1,6 +1,6 @@
-"""Keys and values of tokens already seen, so that a decoding step computes only what is new.
+"""The key-value cache: keys and values of earlier tokens, so that a decoding step computes only the new token.
 
-A cache is for decoding: it is written in place, outside of autograd.
+The cache is for decoding only: it is written in place, outside of autograd.
 
 Shapes: b batch, h heads, t tokens so far, d and e features of a key and of a value.
 """
@@ -15,19 +15,19 @@ from torch import Tensor
 
 
 class KeyValues:
-    """The keys and values of one attention: a buffer that doubles when it is full, so that a token costs O(1)."""
+    """The cached keys and values of one attention, in a buffer that doubles when it is full: O(1) per token."""
 
     def __init__(self) -> None:
         self.length = 0
         self.kept: dict[str, Any] = {}
-        """What else an attention keeps between steps, the same for every line."""
+        """Other tensors that an attention keeps between steps; they are the same for all rows of the batch."""
         self._keys: Float[Tensor, "b h c d"] | None = None
         self._values: Float[Tensor, "b h c e"] | None = None
 
     def append(
         self, keys: Float[Tensor, "b h n d"], values: Float[Tensor, "b h n e"]
     ) -> tuple[Float[Tensor, "b h t d"], Float[Tensor, "b h t e"]]:
-        """Add the keys and values of n more tokens; returns all of them, old and new."""
+        """Append the keys and values of n tokens; return those of all t tokens so far."""
         end = self.length + keys.shape[2]
         self._keys = _with_room(self._keys, self.length, end, keys)
         self._values = _with_room(self._values, self.length, end, values)
@@ -37,20 +37,20 @@ class KeyValues:
         return self.view()
 
     def view(self) -> tuple[Float[Tensor, "b h t d"], Float[Tensor, "b h t e"]]:
-        """Everything stored so far."""
+        """The keys and values of all tokens so far."""
         if self._keys is None or self._values is None:
             raise ValueError("the cache is empty")
         return self._keys[:, :, : self.length], self._values[:, :, : self.length]
 
     def select(self, rows: Int[Tensor, "r"]) -> None:
-        """Keep these rows of the batch, in this order; a row may be kept several times (beams)."""
+        """Keep these rows of the batch, in this order; rows may be repeated (beam search)."""
         if self._keys is not None and self._values is not None:
             self._keys = _gather(self._keys, self.length, rows)
             self._values = _gather(self._values, self.length, rows)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the keys and values stored, without the room kept for more."""
+        """Bytes of the stored keys and values, without spare capacity."""
         return 0 if self._keys is None else sum(part.numel() * part.element_size() for part in self.view())
 
 
@@ -60,9 +60,12 @@ def remembered(
     *,
     fixed: bool,
 ) -> tuple[Float[Tensor, "b h t d"], Float[Tensor, "b h t e"]]:
-    """Keys and values of all tokens: those that the cache has, and the ``candidates``, which are added to it.
+    """Return the keys and values of all tokens, cached and new.
 
-    A ``fixed`` memory is the same in every step: its candidates are made only once. Without a cache nothing is kept.
+    Args:
+        cache: the cache, or None, in which case nothing is stored.
+        candidates: computes the keys and values of the new tokens; they are appended to the cache.
+        fixed: True for cross-attention, whose memory never changes: ``candidates`` is called in the first step only.
     """
     if cache is None:
         return candidates()
@@ -90,28 +93,32 @@ def _gather(buffer: Float[Tensor, "b h c d"], used: int, rows: Int[Tensor, "r"])
 
 @dataclass
 class LayerCache:
-    """What one decoder layer keeps: its own tokens, which grow, and the encoder's, which are computed once."""
+    """The cache of one decoder layer: self-attention (``own``), which grows, and cross-attention, computed once."""
 
     own: KeyValues = field(default_factory=KeyValues)
     cross: KeyValues = field(default_factory=KeyValues)
 
 
 class Cache:
-    """What a whole decoder keeps between steps."""
+    """The key-value cache of a whole decoder.
+
+    Args:
+        layers: the number of decoder layers.
+    """
 
     def __init__(self, layers: int) -> None:
         self.layers = [LayerCache() for _ in range(layers)]
-        self.present: Bool[Tensor, "b t"] | None = None
-        """False where a token so far is padding; None while there is none."""
+        self.valid: Bool[Tensor, "b t"] | None = None
+        """True for tokens, False for padding, among all positions so far; None without padding."""
         self.length = 0
 
     def with_new(
-        self, batch: int, new: int, present: Bool[Tensor, "b n"] | None, device: torch.device
+        self, batch: int, new: int, valid: Bool[Tensor, "b n"] | None, device: torch.device
     ) -> Bool[Tensor, "b t"] | None:
-        """Which tokens are there once ``new`` ones are added; None if all are. Changes nothing yet."""
-        if present is None and self.present is None:
+        """``valid`` of all positions once ``new`` ones are appended; None without padding. Changes nothing."""
+        if valid is None and self.valid is None:
             return None
-        old, more = self.present, present
+        old, more = self.valid, valid
         if old is None:
             old = torch.ones(batch, self.length, dtype=torch.bool, device=device)
         if more is None:
@@ -119,9 +126,9 @@ class Cache:
         return torch.cat((old, more), dim=1)
 
     def select(self, rows: Int[Tensor, "r"]) -> None:
-        """Keep these rows of the batch, in this order: reordered beams, or a batch without its finished lines."""
-        if self.present is not None:
-            self.present = self.present[rows]
+        """Keep these rows of the batch, in this order: beams are reordered, finished lines dropped."""
+        if self.valid is not None:
+            self.valid = self.valid[rows]
         for layer in self.layers:
             layer.own.select(rows)
             layer.cross.select(rows)

@@ -1,4 +1,4 @@
-"""The choice: from scores to weights, softly or hard. The second of the four things that make an attention."""
+"""The choice: soft (softmax) or hard (argmax) weights from scores. One of the four parts of attention."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ Choice = Literal["soft", "hard"]
 
 
 def check_choice(choice: Choice) -> Choice:
-    """The choice itself, if there is one of that name."""
+    """Return the choice; raise ``ValueError`` if there is no such choice."""
     if choice not in ("soft", "hard"):
         raise ValueError(f"no choice {choice!r} (there are: soft, hard)")
     return choice
@@ -21,14 +21,14 @@ def check_choice(choice: Choice) -> Choice:
 def choose(
     scores: Float[Tensor, "*b n m"], mask: Bool[Tensor, "..."] | None = None, choice: Choice = "soft"
 ) -> Float[Tensor, "*b n m"]:
-    """Weights over the keys: softmax, or the one best key (L0.3).
+    """Turn scores into weights over the keys: a softmax, or 1 for the best key and 0 for the others (L0.3).
 
-    ``mask`` is True where a query may look. A row that may look nowhere gets zero weights and zero gradients, never
-    NaN: hidden scores become the smallest finite number, and hidden weights are then set to zero.
+    ``mask`` is True where a query may attend to a key. A query that may attend to no key gets zero weights and zero
+    gradients, never NaN: masked scores become the smallest finite number, then masked weights are set to zero.
 
-    The hard choice takes the first of equal scores. Its gradient is that of the softmax (straight-through). Written
-    as (onehot − soft).detach() + soft its forward value is one-hot to the last bit, as rounding restores 0 and 1;
-    (onehot + soft) − soft would be off by 6e-8.
+    The hard choice takes the first of equal scores, and its gradient is that of the softmax (straight-through). Written
+    as (onehot − soft).detach() + soft, its forward value is exactly one-hot, as rounding restores 0 and 1; (onehot +
+    soft) − soft would be off by 6e-8.
     """
     if mask is not None:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
@@ -42,8 +42,8 @@ def choose(
 
 
 @contextmanager
-def choosing(model: nn.Module, choice: Choice) -> Iterator[None]:
-    """Let every attention of a model choose softly, or hard, whatever it was trained with; afterwards as before."""
+def use_choice(model: nn.Module, choice: Choice) -> Iterator[None]:
+    """Switch every attention of a model to soft or hard choice inside a ``with`` block."""
     parts = [part for part in model.modules() if getattr(part, "choice", None) in ("soft", "hard")]
     before = [part.choice for part in parts]
     for part in parts:

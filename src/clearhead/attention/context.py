@@ -1,7 +1,7 @@
-"""What one call of attention knows besides its tokens: the mask and the position term.
+"""The context of an attention call: which keys are masked, and the positions of queries and keys.
 
-They are the third and the fourth of the things that make an attention. A stack makes one context per call and hands it
-to all its layers.
+Mask and position are two of the four parts of attention; score and choice belong to the module. A stack makes one
+context per forward pass and passes it to all its layers.
 
 Shapes: b batch, n queries, m keys, h heads.
 """
@@ -19,94 +19,108 @@ from clearhead.positions import DistanceBias, RelativePosition, Tables, neighbou
 
 
 def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> Bool[Tensor, "n m"]:
-    """True where a query may look: itself and what came before (L1.9).
+    """True where a query may attend to a key: its own position and all earlier ones (L1.9).
 
-    The queries are the last ones of the keys: with a cache, query i stands at m − n + i (lower-right alignment).
+    The queries are the last n of the m positions: with a cache, query i is at position m − n + i (lower-right
+    alignment).
     """
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
 
 
-class Masks:
-    """Masks that were made so far, hardly ever more than one, so that the layers of a stack share them.
+class Shared:
+    """Masks and tile contexts that all layers of a stack use, so that each is computed once per forward pass.
 
-    A list, as symbolic sizes cannot be keys of a dict.
+    This only saves time. Every entry follows from its key and from the context, so results do not depend on what is
+    stored here, or in which order it was asked for.
     """
 
     def __init__(self) -> None:
-        self._made: list[tuple[tuple[int, int], Bool[Tensor, ...] | None]] = []
+        self._masks: list[tuple[tuple[int, int], Bool[Tensor, ...] | None]] = []  # symbolic sizes cannot be dict keys
+        self._tiles: dict[tuple[RelativePosition | None, tuple[int, int]], AttentionContext] = {}
 
-    def of(self, sizes: tuple[int, int], make: Callable[[], Bool[Tensor, "..."] | None]) -> Bool[Tensor, "..."] | None:
-        """The mask for so many queries and keys, made only once."""
-        for known, mask in self._made:
+    def mask(
+        self, sizes: tuple[int, int], make: Callable[[], Bool[Tensor, "..."] | None]
+    ) -> Bool[Tensor, "..."] | None:
+        """The mask for these numbers of queries and keys."""
+        for known, mask in self._masks:
             if known == sizes:
                 return mask
-        self._made.append((sizes, make()))
-        return self._made[-1][1]
+        self._masks.append((sizes, make()))
+        return self._masks[-1][1]
+
+    def tile(
+        self, scheme: RelativePosition | None, size: tuple[int, int], make: Callable[[], "AttentionContext"]
+    ) -> "AttentionContext":
+        """The context inside tiles of this size, with this position scheme."""
+        if (scheme, size) not in self._tiles:
+            self._tiles[scheme, size] = make()
+        return self._tiles[scheme, size]
 
 
 @dataclass(frozen=True)
 class AttentionContext:
-    """Which keys each query may look at, and where both stand.
+    """Which keys each query may attend to, and the positions of both. Immutable; without arguments, all see all.
 
-    The first five fields say it; the others keep what follows from them, so that it is computed once for all layers.
+    >>> context = AttentionContext(causal=True)
+    >>> context.mask(2, 3, torch.device("cpu"))
+    tensor([[ True,  True, False],
+            [ True,  True,  True]])
     """
 
-    present: Bool[Tensor, "b m"] | None = None
-    """False for keys that are padding; None if every key is there."""
+    valid: Bool[Tensor, "b m"] | None = None
+    """True for keys, False for padding (the inverse of torch's ``key_padding_mask``); None without padding."""
     causal: bool = False
-    """No query sees a later key."""
+    """Whether later keys are masked (L1.9)."""
     scheme: RelativePosition | None = None
-    """The relative position scheme of the stack, or of the layer, if it has one."""
+    """The relative position scheme of the stack or of the layer, if any."""
     queries: Int[Tensor, "n"] | Int[Tensor, "b n"] | None = None
-    """Positions of the queries; given whenever something relative looks at them."""
+    """Positions of the queries; required by relative position schemes."""
     keys: Int[Tensor, "m"] | Int[Tensor, "b m"] | None = None
     """Positions of the keys."""
-    masks: Masks = field(default_factory=Masks, repr=False, compare=False)
-    """Masks of this context by size, shared with the contexts that ``with_scheme`` makes of it."""
-    tiles: "dict[tuple[int, int], AttentionContext]" = field(default_factory=dict, repr=False, compare=False)
-    """Contexts inside the tiles of a grid, by their rows and columns: see ``clearhead.attention.grid``."""
+    shared: Shared = field(default_factory=Shared, repr=False, compare=False)
+    """Tensors computed from the fields above, once for all layers; leave it at its default."""
 
     def with_scheme(self, scheme: RelativePosition) -> "AttentionContext":
-        """The same for a layer with a scheme of its own; what may be seen stays the same, so masks are shared."""
-        return replace(self, scheme=scheme, tiles={})
+        """The same context for a layer with its own position scheme; masks do not depend on it and stay shared."""
+        return replace(self, scheme=scheme)
 
     def rotate_queries(self, queries: Float[Tensor, "b h n d"]) -> Float[Tensor, "b h n d"]:
-        """Queries turned to where they stand, if the scheme turns them."""
+        """Rotate queries by their positions, if the scheme rotates (RoPE)."""
         if self.scheme is None or self.queries is None:
             return queries
         return self.scheme.rotate(queries, self.queries)
 
     def rotate_keys(self, keys: Float[Tensor, "b h r d"]) -> Float[Tensor, "b h r d"]:
-        """The same for keys; with a cache only new ones come, which are the last ones of all keys."""
+        """Rotate keys by their positions; with a cache, these are the r last ones of all keys."""
         if self.scheme is None or self.keys is None:
             return keys
         return self.scheme.rotate(keys, self.keys[..., -keys.shape[2] :])
 
     def mask(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "..."] | None:
-        """True where a query may look, to be broadcast over (b, h, n, m); None if it may look everywhere."""
-        return self.masks.of((queries, keys), lambda: self._make_mask(queries, keys, device))
+        """True where a query may attend to a key, broadcast to (b, h, n, m); None if nothing is masked."""
+        return self.shared.mask((queries, keys), lambda: self._make_mask(queries, keys, device))
 
     def _make_mask(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "..."] | None:
         mask = None
         if self.causal and queries > 1:
             mask = causal_mask(queries, keys, device)
-        if self.present is not None:
-            padding = self.present[:, None, None, :]  # (b, 1, 1, m)
+        if self.valid is not None:
+            padding = self.valid[:, None, None, :]  # (b, 1, 1, m)
             mask = padding if mask is None else mask & padding
         return mask
 
-    # ---- what the position scheme adds ----
+    # ---- position terms ----
 
     @cached_property
     def bias(self) -> Float[Tensor, "... h n m"] | None:
-        """What the scheme adds to the scores."""
+        """The scheme's bias, added to the scaled scores."""
         if self.scheme is None or self.queries is None or self.keys is None:
             return None
         return self.scheme.bias(self.queries, self.keys)
 
     @cached_property
     def bias_of_distance(self) -> Float[Tensor, "h r"] | None:
-        """``bias`` by distance i − j, from the lowest, if it depends on that alone; −∞ for the future (L1.9)."""
+        """``bias`` for each distance i − j, from the lowest, if it depends on the distance alone; −∞ for later keys."""
         if not isinstance(self.scheme, DistanceBias) or (positions := self._one_for_all) is None:
             return None
         distances = neighbouring_distances(*positions).flip(0)  # j − i
@@ -115,7 +129,7 @@ class AttentionContext:
 
     @cached_property
     def in_blocks(self) -> tuple[Tables, Distances, int] | None:
-        """All that the scheme does, for blocks of queries: by distance i − j, and where the first query stands."""
+        """The scheme's tables by distance i − j, their distances, and the first query's position, for blocks."""
         if self.scheme is None or (far := self.scheme.alike_beyond) is None or (positions := self._one_for_all) is None:
             return None
         queries, keys = positions
@@ -125,30 +139,30 @@ class AttentionContext:
         return self.scheme.tables(-every), distances, offset
 
     def key_term(self, query: Float[Tensor, "b h n d"]) -> Float[Tensor, "b h n m"] | None:
-        """What the scheme adds to q·k, from each query and where the keys stand."""
+        """The scheme's term added to q·k, from the queries and the positions of the keys."""
         if self.scheme is None or self.queries is None or self.keys is None:
             return None
         return self.scheme.key_term(query, self.queries, self.keys)
 
     def value_term(self, weights: Float[Tensor, "b h n m"]) -> Float[Tensor, "b h n e"] | None:
-        """What the scheme adds to the heads' outputs, from the weights and where the values stand."""
+        """The scheme's term added to the heads' outputs, from the weights and the positions of the values."""
         if self.scheme is None or self.queries is None or self.keys is None:
             return None
         return self.scheme.value_term(weights, self.queries, self.keys)
 
     @property
     def weighs_positions(self) -> bool:
-        """Whether ``value_term`` does something, for which the weights must be formed."""
+        """Whether ``value_term`` is not None, so that the weights must be formed."""
         return self.scheme is not None and self.scheme.weighs_positions
 
     @property
     def learns_positions(self) -> bool:
-        """Whether the scheme has something to learn from here."""
+        """Whether the scheme has parameters that need a gradient."""
         return torch.is_grad_enabled() and self.scheme is not None and any(True for _ in self.scheme.parameters())
 
     @property
     def _one_for_all(self) -> "tuple[Int[Tensor, 'n'], Int[Tensor, 'm']] | None":
-        """Positions of queries and keys, if all sequences of the batch have the same."""
+        """The positions of queries and keys, if they are the same for the whole batch."""
         if self.queries is None or self.keys is None or self.queries.dim() > 1:
             return None
         return self.queries, self.keys

@@ -1,4 +1,4 @@
-"""Disentangled attention (L4.9): content and distance meet each other separately (DeBERTa).
+"""Disentangled attention (L4.9): content and position have separate vectors and score terms (DeBERTa).
 
 Shapes: b batch, n queries, m keys, h heads, d features of a token, q features of a head, R rows of the table.
 """
@@ -33,9 +33,15 @@ def log_bucket(distance: Int[Tensor, "*shape"], buckets: int, span: int) -> Int[
 
 
 class RelativeTable(nn.Module):
-    """A vector for every distance, or bucket of distances; all layers of a stack share it.
+    """A vector for every distance, or bucket of distances, shared by all layers of a stack.
 
-    Distance r has row clip(r + k, 0, 2k − 1). With ``buckets`` the far ones share rows (v2).
+    Distance r has row clip(r + k, 0, 2k − 1), with k = ``span``. With ``buckets``, far distances share rows (v2).
+
+    Args:
+        width: features of a vector, d.
+        span: the largest distance that is told apart.
+        buckets: buckets for the distances on each side. Default: one row for every distance.
+        normalised: whether a LayerNorm follows. Default: False.
     """
 
     def __init__(self, *, width: int, span: int, buckets: int | None = None, normalised: bool = False) -> None:
@@ -45,7 +51,6 @@ class RelativeTable(nn.Module):
         self.norm = nn.LayerNorm(width, eps=1e-7) if normalised else None
 
     def extra_repr(self) -> str:
-        """What the settings are."""
         return f"distances up to {self.span}" + (f" in {self.buckets} buckets" if self.buckets else "")
 
     def row(self, distance: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
@@ -56,22 +61,32 @@ class RelativeTable(nn.Module):
         return (distance + half).clamp(0, 2 * half - 1)
 
     def rows_within(self, length: int) -> slice:
-        """The rows that sequences of this length can reach, and no more need to be projected."""
+        """The rows that occur in sequences of this length; only these need to be projected."""
         half = len(self.table.weight) // 2
         reach = half if self.buckets is not None else min(length, half)
         return slice(half - reach, half + reach)
 
     def forward(self, rows: slice) -> Float[Tensor, "R d"]:
-        """The vectors of these rows."""
+        """Return the vectors of these rows."""
         vectors = self.table.weight[rows]
         return vectors if self.norm is None else self.norm(vectors)
 
 
 class DisentangledAttention(Heads):
-    """(Q_i·K_j + Q_i·K^r_δ(i,j) + K_j·Q^r_δ(i,j))/√(3d): content to content, to position, and back (L4.9).
+    """(Q_i·K_j + Q_i·K^r_δ(i,j) + K_j·Q^r_δ(i,j))/√(3d): content to content, content to position, and back (L4.9).
 
-    3 is the number of terms that are used. The last index is δ(j, i) in the paper, and δ(i, j) in every released model,
-    which is the default here (``p2c_index``).
+    Args:
+        width: features of a token, d.
+        heads: number of heads, h.
+        shared: the table of relative positions, one for all layers of a stack.
+        terms: the terms of the score, ``c2c``, ``c2p`` and ``p2c``; their number is the 3 of √(3d). Default: all.
+        p2c_index: the index of the last term: ``released`` is δ(i, j), as in every released model (the default),
+            ``paper`` is δ(j, i).
+        shared_projections: whether W_Q and W_K also project the table. Default: it has its own projections.
+        choice: ``soft`` (the default) or ``hard``.
+        bias: whether the projections have biases. Default: True.
+        memory_width: features of the tokens that keys and values come from. Default: width.
+        dropout: probability of dropping an attention weight during training. Default: 0.
     """
 
     def __init__(
@@ -101,17 +116,16 @@ class DisentangledAttention(Heads):
     def from_spec(
         cls, spec: DisentangledSpec, *, width: int, memory_width: int, dropout: float, shared: RelativeTable
     ) -> "DisentangledAttention":
-        """Build from a recipe, around the table of the stack."""
+        """Build from a recipe; ``shared`` is what ``shared_part`` returned for the stack."""
         settings = spec.model_dump(exclude={"kind", "span", "buckets", "normalised"})
         return cls(width=width, memory_width=memory_width, dropout=dropout, shared=shared, **settings)
 
     @staticmethod
     def shared_part(spec: DisentangledSpec, *, width: int) -> RelativeTable:
-        """The table of relative positions, one for all layers of a stack."""
+        """Make the table of relative positions that all layers of a stack share."""
         return RelativeTable(width=width, span=spec.span, buckets=spec.buckets, normalised=spec.normalised)
 
     def extra_repr(self) -> str:
-        """What the settings are."""
         return f"{self.heads} heads, {self.choice}, {' + '.join(self.terms)}"
 
     def forward(
@@ -122,7 +136,7 @@ class DisentangledAttention(Heads):
         context: AttentionContext | None = None,
         cache: KeyValues | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """Let every token look at the others, or at a memory, by what they are and by how far apart they stand."""
+        """Compute self-attention or cross-attention over ``memory``; arguments as in ``MultiHeadAttention.forward``."""
         context = context or AttentionContext()
         seen = tokens if memory is None else memory
         keys, values = remembered(cache, lambda: self.candidates(seen), fixed=memory is not None)
@@ -163,7 +177,7 @@ class DisentangledAttention(Heads):
         where = self.places.row(distance) - (kept.start or 0)
         back = where if self.p2c_index == "released" else self.places.row(-distance) - (kept.start or 0)
         terms = [query @ keys.mT] if "c2c" in self.terms else []
-        if rows.dim() == 1 and query.shape[2] == 1:  # a step: every key meets one row of each table
+        if rows.dim() == 1 and query.shape[2] == 1:  # a decoding step: each key needs one row of each table
             if to_place is not None:
                 terms.append(query @ to_place[:, where[0]].mT)
             if from_place is not None:
@@ -176,7 +190,7 @@ class DisentangledAttention(Heads):
         return sum(terms[1:], terms[0])
 
     def _projected(self, rows: slice, cache: KeyValues | None) -> tuple[Tensor | None, Tensor | None]:
-        """K^r and Q^r, (h, R, q) each; while decoding they are projected once."""
+        """K^r and Q^r, (h, R, q) each; with a cache they are projected once."""
         if cache is not None and "places" in cache.kept:
             kept: tuple[Tensor | None, Tensor | None] = cache.kept["places"]
             return kept
@@ -198,7 +212,7 @@ class DisentangledAttention(Heads):
         context: AttentionContext,
         offset: int,
     ) -> Float[Tensor, "b h n q"]:
-        """The same without holding n×m scores."""
+        """The same without storing n×m scores."""
         n, m = query.shape[2], keys.shape[2]
         span = self.places.span
         distances = Distances(max(-span, offset - m + 1), min(span, offset + n - 1))
@@ -218,11 +232,11 @@ class DisentangledAttention(Heads):
             scale=self.scale,
             offset=offset,
             causal=context.causal,
-            present=context.present,
+            valid=context.valid,
         )
 
 
 def _take(products: Float[Tensor, "b h n R"], index: Int[Tensor, "..."]) -> Float[Tensor, "b h n m"]:
-    """Of each row of products, the entries that an index of (n, m) or (b, n, m) names."""
+    """Gather from each row of products by an index of shape (n, m) or (b, n, m)."""
     index = index.unsqueeze(-3)  # the same for all heads
     return products.gather(-1, index.expand(*products.shape[:2], *index.shape[-2:]))

@@ -1,8 +1,8 @@
 """Attention in two dimensions (L3.5): over the whole grid, along its axes, or inside windows.
 
 A grid of X rows and Y columns is a sequence of X·Y cells, row by row. All three kinds are multi-head attention inside
-*tiles*, which are sequences of their own: one tile of X × Y, tiles of 1 × Y and then of X × 1, or tiles of w × w.
-So nothing larger than the weights inside the tiles is ever held.
+*tiles*, each of which is a sequence: one tile of X × Y, tiles of 1 × Y and then of X × 1, or tiles of w × w. So nothing
+larger than the weights inside the tiles is ever stored.
 
 Shapes: b batch, n = X·Y cells, d features; t tiles of r × c cells, each a sequence of s = r·c.
 """
@@ -15,7 +15,7 @@ from clearhead.attention.multihead import MultiHeadAttention
 from clearhead.recipe import AxialSpec, GridSpec, WindowSpec
 
 Cells = tuple[int, int]
-"""Rows and columns: of a grid, or of a tile."""
+"""Rows and columns of a grid or of a tile."""
 
 
 def to_tiles(cells: Shaped[Tensor, "b n *f"], grid: Cells, tile: Cells) -> Shaped[Tensor, "bt s *f"]:
@@ -40,28 +40,34 @@ def attend_in_tiles(
     tile: Cells,
     context: AttentionContext | None,
 ) -> Float[Tensor, "b n o"]:
-    """Let every cell look at the cells of its own tile."""
-    tiles = to_tiles(cells, grid, tile).contiguous()  # columns are a view, which every projection would copy anew
+    """Compute attention among the cells of each tile."""
+    tiles = to_tiles(cells, grid, tile).contiguous()  # columns are a view, which each projection would copy
     seen: Tensor = attention(tiles, context=None if context is None else _inside(context, grid, tile))
     return from_tiles(seen, grid, tile)
 
 
 def _inside(context: AttentionContext, grid: Cells, tile: Cells) -> AttentionContext:
-    """What is seen inside the tiles: distances are the same in all of them, so the first one's positions serve all."""
+    """The context inside the tiles: distances are the same in all of them, so the first one's positions serve all."""
     if context.causal:
-        raise ValueError("nothing on a grid comes before the rest: attention on it cannot be causal")
-    if tile not in context.tiles:
+        raise ValueError("cells of a grid have no order in time: attention on a grid cannot be causal")
+
+    def make() -> AttentionContext:
         where = None if context.queries is None else to_tiles(context.queries.view(1, -1), grid, tile)[0]  # (s,)
-        present = None if context.present is None else to_tiles(context.present, grid, tile)  # (b·t, s)
-        context.tiles[tile] = AttentionContext(present=present, scheme=context.scheme, queries=where, keys=where)
-    return context.tiles[tile]
+        valid = None if context.valid is None else to_tiles(context.valid, grid, tile)  # (b·t, s)
+        return AttentionContext(valid=valid, scheme=context.scheme, queries=where, keys=where)
+
+    return context.shared.tile(context.scheme, tile, make)
 
 
 class GridAttention(nn.Module):
     """Out[x₁, y₁] = Σ α[x₁, y₁, x₂, y₂] Value[x₂, y₂], with a softmax jointly over (x₂, y₂) (L3.5).
 
-    x and y stand where t stood: a softmax over pairs is one over their numbers, so this is multi-head attention over
-    X·Y cells, at 4XYd² + 2(XY)²d multiply-accumulates.
+    A softmax over pairs (x, y) is a softmax over their numbers, so this is multi-head attention over X·Y cells, at
+    4XYd² + 2(XY)²d multiply-accumulates.
+
+    Args:
+        inside: the multi-head attention over all cells.
+        grid: rows and columns, (X, Y).
     """
 
     def __init__(self, inside: MultiHeadAttention, *, grid: Cells) -> None:
@@ -78,14 +84,13 @@ class GridAttention(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        """What the settings are."""
         return f"{self.grid[0]} × {self.grid[1]} at once"
 
     def forward(
         self, cells: Float[Tensor, "b n d"], *, context: AttentionContext | None = None, cache: None = None
     ) -> Float[Tensor, "b n o"]:
-        """Let every cell look at every cell."""
-        del cache  # nothing on a grid is decoded step by step
+        """Compute attention among all cells."""
+        del cache  # images are not decoded step by step
         return attend_in_tiles(self.inside, cells, grid=self.grid, tile=self.grid, context=context)
 
 
@@ -93,6 +98,11 @@ class AxialAttention(nn.Module):
     """Attention along each row, then along each column, each with projections of its own (Ho et al. 2019).
 
     Every cell reaches every other in two steps, at 8XYd² + 2XY(X + Y)d multiply-accumulates.
+
+    Args:
+        rows: the attention along each row.
+        columns: the attention along each column, applied to the result of ``rows``.
+        grid: rows and columns, (X, Y).
     """
 
     def __init__(self, rows: MultiHeadAttention, columns: MultiHeadAttention, *, grid: Cells) -> None:
@@ -111,13 +121,12 @@ class AxialAttention(nn.Module):
         return cls(rows, columns, grid=grid)
 
     def extra_repr(self) -> str:
-        """What the settings are."""
         return f"{self.grid[0]} rows, then {self.grid[1]} columns"
 
     def forward(
         self, cells: Float[Tensor, "b n d"], *, context: AttentionContext | None = None, cache: None = None
     ) -> Float[Tensor, "b n o"]:
-        """Let every cell look along its row, and then along its column at what the rows made of it."""
+        """Compute attention along each row, then along each column."""
         del cache
         rows, columns = self.grid
         along = attend_in_tiles(self.rows, cells, grid=self.grid, tile=(1, columns), context=context)
@@ -127,7 +136,12 @@ class AxialAttention(nn.Module):
 class WindowAttention(nn.Module):
     """Attention inside windows of w × w cells, at 4XYd² + 2w²XYd multiply-accumulates.
 
-    Windows never see each other, in however many layers: only what follows the stack brings them together.
+    Information never passes between windows, whatever the number of layers; only what follows the stack combines them.
+
+    Args:
+        inside: the attention in each window.
+        grid: rows and columns, (X, Y); multiples of ``size``.
+        size: rows and columns of a window, w.
     """
 
     def __init__(self, inside: MultiHeadAttention, *, grid: Cells, size: int) -> None:
@@ -143,13 +157,12 @@ class WindowAttention(nn.Module):
         return cls(inside, grid=grid, size=spec.size)
 
     def extra_repr(self) -> str:
-        """What the settings are."""
         return f"{self.size} × {self.size} of {self.grid[0]} × {self.grid[1]}"
 
     def forward(
         self, cells: Float[Tensor, "b n d"], *, context: AttentionContext | None = None, cache: None = None
     ) -> Float[Tensor, "b n o"]:
-        """Let every cell look at its window."""
+        """Compute attention among the cells of each window."""
         del cache
         tile = (self.size, self.size)
         return attend_in_tiles(self.inside, cells, grid=self.grid, tile=tile, context=context)

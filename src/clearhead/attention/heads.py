@@ -1,4 +1,4 @@
-"""The projections around attention: from tokens to the queries, keys and values of every head, and back (L0.7).
+"""The projections of multi-head attention: from tokens to queries, keys and values of every head, and back (L0.7).
 
 Shapes: b batch, n queries, m keys, h heads, d features of a token (the queries'), k and v features of the tokens that
 keys and values come from, q = d̃_q and e = d̃_v features inside a head, o = d_o features out.
@@ -11,33 +11,34 @@ from torch import Tensor, nn
 
 
 class Weights(nn.Module):
-    """Passes the attention weights on unchanged: a place for forward hooks to watch them, or to change them."""
+    """The identity, applied to the attention weights: a forward hook here can read or change them."""
 
     def forward(self, weights: Float[Tensor, "b h n m"]) -> Float[Tensor, "b h n m"]:
-        """The weights, as a hook sees them."""
+        """Return the weights."""
         return weights
 
     @property
     def watched(self) -> bool:
-        """Whether a hook waits for the weights, so that they must be formed."""
+        """Whether a hook is registered, so that the weights must be formed."""
         return bool(self._forward_hooks)
 
 
 class Heads(nn.Module):
-    """W_Q, W_K, W_V and W_O, and what every attention with heads has besides.
+    """The projections W_Q, W_K, W_V and W_O: the base class of every attention with heads.
 
-    Arguments:
+    Args:
         width: features of the tokens that queries come from, d.
         heads: number of heads, h.
-        query_size: features of a query and a key in one head, d̃_q; without it width / heads.
-        value_size: features of a value in one head, d̃_v; without it width / heads.
-        memory_width: features of the tokens that keys come from; without it width.
-        value_width: features of the tokens that values come from; without it memory_width.
-        out_width: features that come out, d_o; without it width.
-        projections: W_Q, W_K and W_V; without them a head gets its slice of the tokens themselves (L4.5).
-        output: W_O; without it the concatenation of the heads is the result (L3.1).
-        bias: a bias in each projection.
-        dropout: how often a weight is dropped while training.
+        query_size: features of a query and of a key in one head, d̃_q. Default: width / heads.
+        value_size: features of a value in one head, d̃_v. Default: width / heads.
+        memory_width: features of the tokens that keys come from. Default: width.
+        value_width: features of the tokens that values come from. Default: memory_width.
+        out_width: features of the output, d_o. Default: width.
+        projections: whether there are W_Q, W_K and W_V; if not, each head gets its slice of the tokens (L4.5).
+            Default: True.
+        output: whether there is W_O; if not, the concatenation of the heads is the output (L3.1). Default: True.
+        bias: whether the projections have biases. Default: True.
+        dropout: probability of dropping an attention weight during training. Default: 0.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Heads(nn.Module):
         self.query_size = query_size or width // heads
         value_size = value_size or width // heads
         self.path: Literal["auto", "fused", "explicit"] = "auto"
-        """``explicit`` forms the weights even where they need not be formed; ``auto`` does so over few keys."""
+        """Forces the explicit or the fused path (see ``clearhead.attention.paths``); ``auto`` takes the faster one."""
 
         self.query = nn.Linear(width, heads * self.query_size, bias=bias) if projections else nn.Identity()
         self.key = nn.Linear(memory_width, heads * self.query_size, bias=bias) if projections else nn.Identity()
@@ -72,13 +73,13 @@ class Heads(nn.Module):
         self.drop = nn.Dropout(dropout)
 
     def queries(self, tokens: Float[Tensor, "b n d"]) -> Float[Tensor, "b h n q"]:
-        """The query of every token in every head."""
+        """Project tokens to the queries of every head."""
         return self._split(self.query(tokens))
 
     def candidates(
         self, memory: Float[Tensor, "b m k"], values: Float[Tensor, "b m v"] | None = None
     ) -> tuple[Float[Tensor, "b h m q"], Float[Tensor, "b h m e"]]:
-        """Key and value of every token that is looked at; ``values`` if those come from other tokens than the keys."""
+        """Project tokens to the keys and values of every head; ``values`` if they come from other tokens than keys."""
         return self._split(self.key(memory)), self._split(self.value(memory if values is None else values))
 
     def join(self, heads: Float[Tensor, "b h n e"]) -> Float[Tensor, "b n o"]:

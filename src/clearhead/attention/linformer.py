@@ -1,6 +1,6 @@
-"""Linformer (L2.14): keys and values are summed up into k slots, so that attention costs n·k instead of n².
+"""Linformer (L2.14): keys and values are projected to k slots, so that attention costs n·k instead of n².
 
-Shapes: b batch, n queries, m keys, h heads, k slots, N the most tokens, q and e features of a key and a value.
+Shapes: b batch, n queries, m keys, h heads, k slots, N the longest sequence, q and e features of a key and of a value.
 """
 
 from typing import Any, Literal
@@ -20,7 +20,13 @@ Sharing = Literal["none", "headwise", "key-value", "layerwise"]
 
 
 class LengthMap(nn.Module):
-    """From N positions to k slots: one map for all heads, or one for each."""
+    """A linear map from N positions to k slots.
+
+    Args:
+        length: the longest sequence, N.
+        rank: the number of slots, k.
+        maps: 1 for one map shared by all heads (the default), or the number of heads. The weight is (maps, k, N).
+    """
 
     def __init__(self, *, length: int, rank: int, maps: int = 1) -> None:
         super().__init__()
@@ -28,14 +34,13 @@ class LengthMap(nn.Module):
         nn.init.normal_(self.weight, std=rank**-0.5)
 
     def extra_repr(self) -> str:
-        """What the settings are."""
         maps, rank, length = self.weight.shape
         return f"{length} → {rank}" + (f", {maps} times" if maps > 1 else "")
 
     def forward(self, heads: Float[Tensor, "b h m d"], context: AttentionContext) -> Float[Tensor, "b h k d"]:
         """Σ_j E[s, position of j] x_j for every slot s; padding counts as zero."""
-        if context.present is not None:
-            heads = heads.masked_fill(~context.present[:, None, :, None], 0.0)
+        if context.valid is not None:
+            heads = heads.masked_fill(~context.valid[:, None, :, None], 0.0)
         batch, count, length, size = heads.shape
         if context.keys is None or context.keys.dim() == 1:  # token j stands at position j
             weight = self.weight[..., :length]  # (maps, k, m)
@@ -49,16 +54,17 @@ class LengthMap(nn.Module):
 
 
 class LinformerAttention(MultiHeadAttention):
-    """softmax(Q(EK)ᵀ/√d)(FV), where E and F sum up m positions into k slots (L2.14).
+    """softmax(Q(EK)ᵀ/√d)(FV), where E and F map m positions to k slots (L2.14).
 
-    A slot mixes positions, so no mask can hide the future, and padding must be zero before it is mixed in.
+    Slots mix positions, so the attention cannot be causal, and padding is set to zero before it is mixed in.
 
-    Arguments:
-        rank: slots, k.
-        length: the longest sequence, N, for which the sums have weights.
-        sharing: who shares the weights of the sums: nobody, all heads, also keys and values, also all layers.
-        shared: the map of all layers, if they share one.
-        settings: everything that ``MultiHeadAttention`` takes.
+    Args:
+        rank: the number of slots, k. Default 64.
+        length: the longest sequence, N. Default 512.
+        sharing: what shares a map: ``none``, ``headwise`` (all heads, the default), ``key-value`` (also E = F),
+            ``layerwise`` (also all layers).
+        shared: the map that all layers share, with ``layerwise``.
+        settings: the arguments of ``MultiHeadAttention``.
     """
 
     def __init__(
@@ -81,13 +87,13 @@ class LinformerAttention(MultiHeadAttention):
     def from_spec(  # type: ignore[override]
         cls, spec: LinformerSpec, *, width: int, memory_width: int, dropout: float, shared: LengthMap | None = None
     ) -> "LinformerAttention":
-        """Build from a recipe, with the map that all layers of the stack share, if they do."""
+        """Build from a recipe; ``shared`` is what ``shared_part`` returned for the stack."""
         settings = spec.model_dump(exclude={"kind"})
         return cls(width=width, memory_width=memory_width, dropout=dropout, shared=shared, **settings)
 
     @staticmethod
     def shared_part(spec: LinformerSpec, *, width: int) -> LengthMap | None:
-        """What all layers of a stack share: with ``layerwise`` the one map of all heads, keys and values."""
+        """Make the map that all layers of a stack share, with ``layerwise``."""
         del width
         return LengthMap(length=spec.length, rank=spec.rank) if spec.sharing == "layerwise" else None
 
@@ -100,7 +106,7 @@ class LinformerAttention(MultiHeadAttention):
         context: AttentionContext | None = None,
         cache: KeyValues | None = None,
     ) -> Float[Tensor, "b n o"]:
-        """Let every token look at the slots that the others, or a memory, are summed up into."""
+        """Compute self-attention or cross-attention over ``memory``; arguments as in ``MultiHeadAttention.forward``."""
         context = context or AttentionContext()
 
         def slots() -> tuple[Tensor, Tensor]:
@@ -110,13 +116,13 @@ class LinformerAttention(MultiHeadAttention):
             return self.shrink_keys(keys, context), self.shrink_values(head_values, context)
 
         keys, head_values = remembered(cache, slots, fixed=memory is not None)
-        # every slot may be looked at
+        # no slot is masked
         return self.join(attend_heads(self, self.queries(tokens), keys, head_values, AttentionContext()))
 
     def _check_length(self, length: int, context: AttentionContext) -> None:
-        real = length if context.present is None else int(context.present.sum(1).max())
+        real = length if context.valid is None else int(context.valid.sum(1).max())
         if real > self.most_tokens:
             raise TooLong(
-                f"{real} tokens are more than this Linformer attention takes, which is {self.most_tokens}: "
+                f"{real} tokens are more than the {self.most_tokens} that this Linformer attention takes: "
                 "shorten the sequence, or train with a larger model.attention.length"
             )

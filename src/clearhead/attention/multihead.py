@@ -21,14 +21,15 @@ from clearhead.recipe import MultiHeadSpec
 class MultiHeadAttention(Heads):
     """concat(head_1 … head_h) W_O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (L0.7, L1.6).
 
-    Tokens are rows, so q = xW_Qᵀ here is q = W_Q x of the column convention (L2.4). Each head is scaled by its own
-    size, √d̃_q (L1.5).
+    Tokens are rows, so q = xW_Qᵀ here is q = W_Q x in the column convention (L2.4). Scores are divided by √d̃_q, the
+    size of a head (L1.5).
 
-    Arguments:
-        score: how a query meets a key: ``dot``, ``multiplicative`` or ``additive``.
-        scale: what the score is divided by: ``sqrt`` of d̃_q, ``dim``, ``none``, or a number.
-        choice: ``soft``, a softmax over all keys, or ``hard``, the one best key (L0.3).
-        sizes: everything that ``Heads`` takes.
+    Args:
+        score: how a query is compared with a key: ``dot`` (the default), ``multiplicative`` or ``additive``.
+        scale: what the score is divided by: ``sqrt`` (√d̃_q, the default), ``dim`` (d̃_q), ``none``, or a number.
+        choice: ``soft`` (a softmax over all keys, the default) or ``hard`` (the best key alone, L0.3).
+        sizes: the arguments of ``Heads``: ``width``, ``heads``, ``query_size``, ``value_size``, ``memory_width``,
+            ``value_width``, ``out_width``, ``projections``, ``output``, ``bias``, ``dropout``.
     """
 
     def __init__(
@@ -45,7 +46,6 @@ class MultiHeadAttention(Heads):
         return cls(width=width, memory_width=memory_width, dropout=dropout, **settings)
 
     def extra_repr(self) -> str:
-        """What the settings are."""
         return f"{self.heads} heads, {self.choice}, {self.score.shown(self.scale)}"
 
     def forward(
@@ -57,10 +57,14 @@ class MultiHeadAttention(Heads):
         context: AttentionContext | None = None,
         cache: KeyValues | None = None,
     ) -> Float[Tensor, "b n o"]:
-        """Let every token look at the others, or at a memory.
+        """Compute self-attention, or cross-attention over ``memory``.
 
-        ``values`` gives the memory's values if they are not its keys. With a cache, self-attention adds its tokens
-        to it, and attention over a memory projects the memory only once.
+        Args:
+            tokens: the tokens that queries come from.
+            memory: the tokens that keys and values come from. Default: ``tokens``.
+            values: the tokens that values come from, if they differ from ``memory``.
+            context: mask and positions. Default: nothing is masked.
+            cache: keys and values of earlier steps. Self-attention appends to it; cross-attention fills it once.
         """
         context = context or AttentionContext()
 

@@ -1,12 +1,12 @@
-"""Four ways to compute one attention, and which of them is taken.
+"""The four paths by which attention is computed, and the rules that choose one.
 
-    explicit   forms the n×m weights: any score, any choice, weights that a hook watches
-    fused      torch's kernel, which never forms them (L1.11)
-    distance   the same kernel, where the bias depends on i − j alone: the bias of all pairs is a view
-    blocks     our own blocks of queries, where what depends on distances would be as large as the weights
+    explicit   forms the n×m weights: supports every score and choice, and hooks on the weights
+    fused      torch's kernel, which never forms the weights (L1.11)
+    distance   the same kernel, with a bias that depends on i − j alone: the n×m bias is a strided view
+    blocks     our own kernel, a block of queries at a time: position terms never take n×m memory
 
-All give the same result; tests hold them equal. The thresholds below were read off ``benchmarks.attention``
-(docs/evidence/attention.md) on a CPU.
+All give the same result; tests hold them equal. The thresholds were measured with ``python -m benchmarks.attention`` on
+one CPU thread, d = 256, 4 heads; docs/evidence/attention.md has the tables.
 
 Shapes: b batch, n queries, m keys, h heads, q and e features of a query and of a value in one head.
 """
@@ -24,19 +24,22 @@ from clearhead.attention.context import AttentionContext
 from clearhead.attention.heads import Weights
 from clearhead.attention.score import DotScore, Scale, divisor
 
-Way = Literal["explicit", "fused", "distance", "blocks"]
+PathName = Literal["explicit", "fused", "distance", "blocks"]
 FEW_KEYS = 32
-"""Up to so many, training forms the weights: they are smaller than the queries then, and the kernel's backward pass is
-the slower one."""
+"""Up to this many keys, training takes the explicit path: the n×m weights are then no larger than the queries. Both
+paths take the same time there, within what could be measured; there is no table of it in the evidence."""
 MANY_KEYS = 1024
-"""Beyond so many, what depends on distances is added a block of queries at a time, which is then the faster way."""
+"""Above this many keys, position terms are computed in blocks. Measured for Shaw, forward: 109 ms and 68 MiB on the
+explicit path at n = 1024, 126 ms and 18 MiB in blocks at n = 2048, which has four times the work."""
 MANY_DISENTANGLED_KEYS, MANY_TO_LEARN_FROM = 384, 1024
-"""The same for disentangled attention, without gradients and with them: blocks compute the scores twice to learn."""
+"""The same for disentangled attention, without and with gradients. With gradients, blocks compute the scores twice, so
+they pay off later: forward and backward take 320 ms explicitly at n = 1024 and 890 ms in blocks at n = 2048, with 140
+and 71 MiB; forward, blocks at n = 1024 are 1.3 to 1.8 times as fast as transformers' DeBERTa."""
 
 
 @runtime_checkable
 class Method(Protocol):
-    """The settings of a multi-head attention that decide how it is computed."""
+    """The settings of an attention module that decide how it is computed."""
 
     score: DotScore
     choice: Choice
@@ -57,24 +60,24 @@ def attend_heads(
     values: Float[Tensor, "b h m e"],
     context: AttentionContext,
 ) -> Float[Tensor, "b h n e"]:
-    """Σ_j α_ij v_j in every head, by the way that suits the sizes."""
+    """Σ_j α_ij v_j in every head, on the path that ``choose_path`` chooses."""
     query = method.score.fold(query)
-    way = choose_way(method, query.shape[2], keys.shape[2], context)
-    if way == "distance":
+    path = choose_path(method, query.shape[2], keys.shape[2], context)
+    if path == "distance":
         return _by_distance(method, query, keys, values, context)
-    if way == "blocks":
+    if path == "blocks":
         return _in_blocks(method, query, keys, values, context)
-    if way == "fused":
+    if path == "fused":
         return _fused(method, query, keys, values, context)
     return _explicit(method, query, keys, values, context)
 
 
-def choose_way(method: Method, n: int, m: int, context: AttentionContext) -> Way:
-    """Which way to take for n queries over m keys."""
+def choose_path(method: Method, n: int, m: int, context: AttentionContext) -> PathName:
+    """Choose the path for n queries and m keys."""
     if not _needs_no_weights(method, m):
         return "explicit"
-    # a bias of distances alone need not be spread over all pairs, unless it is learnt or lines have padding
-    one_bias = n > 1 and context.present is None and not context.learns_positions
+    # a bias by distance can be a view, unless it needs a gradient or must be combined with a padding mask
+    one_bias = n > 1 and context.valid is None and not context.learns_positions
     if one_bias and context.bias_of_distance is not None:
         return "distance"
     if works_in_blocks(method, n, m, MANY_KEYS) and context.in_blocks is not None:
@@ -83,14 +86,14 @@ def choose_way(method: Method, n: int, m: int, context: AttentionContext) -> Way
 
 
 def works_in_blocks(method: Method, n: int, m: int, many: int) -> bool:
-    """Whether blocks of queries pay: there are ``many`` keys, and nothing asks for the weights."""
+    """Whether blocks of queries are faster: there are more than ``many`` keys, and the weights need not be formed."""
     if n == 1 or not _needs_no_weights(method, m) or (method.training and method.drop.p):
         return False
     return method.path == "fused" or m > many
 
 
 def _needs_no_weights(method: Method, m: int) -> bool:
-    """Whether the weights need not be formed: nobody looks at them, and the kernel knows this mathematics."""
+    """Whether a kernel can do without the weights: no hook reads them, and it supports score and choice."""
     if method.path == "explicit" or method.weights.watched or not method.score.products or method.choice != "soft":
         return False
     return method.path == "fused" or m > FEW_KEYS or not torch.is_grad_enabled()
@@ -114,7 +117,7 @@ def _explicit(method: Method, query: Tensor, keys: Tensor, values: Tensor, conte
 
 def _fused(method: Method, query: Tensor, keys: Tensor, values: Tensor, context: AttentionContext) -> Tensor:
     n, m, bias = query.shape[2], keys.shape[2], _bias(method, query, context)
-    simple = context.causal and n == m and context.present is None and bias is None
+    simple = context.causal and n == m and context.valid is None and bias is None
     return fused(
         query,
         keys,
@@ -129,12 +132,12 @@ def _fused(method: Method, query: Tensor, keys: Tensor, values: Tensor, context:
 
 def _by_distance(method: Method, query: Tensor, keys: Tensor, values: Tensor, context: AttentionContext) -> Tensor:
     bias = context.bias_of_distance
-    assert bias is not None  # choose_way has looked
+    assert bias is not None  # choose_path has checked it
     return fused_by_distance(query, keys, values, bias, scale=method.scale, dropout=_dropout(method))
 
 
 def _in_blocks(method: Method, query: Tensor, keys: Tensor, values: Tensor, context: AttentionContext) -> Tensor:
-    assert context.in_blocks is not None  # choose_way has looked
+    assert context.in_blocks is not None  # choose_path has checked it
     tables, distances, offset = context.in_blocks
     root = divisor(method.scale, query.shape[-1])
     return attend_by_distance(
@@ -148,12 +151,12 @@ def _in_blocks(method: Method, query: Tensor, keys: Tensor, values: Tensor, cont
         scale=root,
         offset=offset,
         causal=context.causal,
-        present=context.present,
+        valid=context.valid,
     )
 
 
 def _bias(method: Method, query: Tensor, context: AttentionContext) -> Float[Tensor, "..."] | None:
-    """All that is added to the scaled scores: the scheme's bias, and what it makes of the queries."""
+    """Everything that is added to the scaled scores: the scheme's bias and its key term."""
     term = context.key_term(query)
     if term is None:
         return context.bias

@@ -1,4 +1,4 @@
-"""Scores: how close a query is to a key. The first of the four things that make an attention.
+"""Scores, which compare a query with a key. One of the four parts of attention.
 
 Shapes: n queries, m keys, h heads, d features of a head.
 """
@@ -16,10 +16,10 @@ _DIVISORS: dict[Scale, str] = {"sqrt": "√d", "dim": "d"}
 
 
 def divisor(scale: Scale, size: int) -> float:
-    """What a dot product over ``size`` features is divided by.
+    """The number by which a dot product over ``size`` features is divided.
 
-    q·k has variance d_k for independent entries of variance 1 (L4.8), so √d_k brings it back to 1; dividing by d_k,
-    as one set of notes says, leaves 1/d_k (L2.9).
+    q·k has variance d_k for independent entries of variance 1 (L4.8), so dividing by √d_k gives variance 1; dividing by
+    d_k, as one set of notes has it, gives 1/d_k (L2.9).
     """
     if scale == "sqrt":
         return math.sqrt(size)
@@ -44,19 +44,19 @@ def additive(
 
 
 class DotScore(nn.Module):
-    """q·k: no weights of its own, and the base of the other scores."""
+    """q·k, without parameters; the base class of the other scores."""
 
     formula = "q·k"
     products = True
-    """A sum of products: its variance grows with the head size, so it is scaled, and the fused kernel applies."""
+    """Whether the score is a dot product: then it is scaled by the head size, and the fused kernel supports it."""
 
     def shown(self, scale: Scale) -> str:
-        """The score as a formula, for people."""
+        """The score as a formula."""
         product = self.formula
         return product if scale == "none" or not self.products else f"{product}/{_DIVISORS.get(scale, scale)}"
 
     def fold(self, query: Float[Tensor, "b h n d"]) -> Float[Tensor, "b h n d"]:
-        """What the score does to a query before it meets a key."""
+        """Transform a query so that the score is its dot product with a key, where possible."""
         return query
 
     def forward(self, query: Float[Tensor, "b h n d"], keys: Float[Tensor, "b h m d"]) -> Float[Tensor, "b h n m"]:
@@ -65,7 +65,12 @@ class DotScore(nn.Module):
 
 
 class MultiplicativeScore(DotScore):
-    """q·W·k with a matrix per head, Luong's "general" score; W_Q W W_Kᵀ has rank ≤ d̃_q (L2.5)."""
+    """q·W·k with a matrix per head, Luong's "general" score; W_Q W W_Kᵀ has rank ≤ d̃_q (L2.5).
+
+    Args:
+        heads: number of heads, h.
+        size: features of a query and of a key in one head; W is (h, size, size).
+    """
 
     formula = "q·W·k"
 
@@ -80,7 +85,12 @@ class MultiplicativeScore(DotScore):
 
 
 class AdditiveScore(DotScore):
-    """u·tanh(q + k) with a direction u per head."""
+    """u·tanh(q + k) with a vector u per head, Bahdanau's score (L4.5).
+
+    Args:
+        heads: number of heads, h.
+        size: features of a query and of a key in one head; u is (h, size).
+    """
 
     formula = "u·tanh(q+k)"
     products = False
@@ -91,12 +101,11 @@ class AdditiveScore(DotScore):
         nn.init.normal_(self.direction, std=size**-0.5)
 
     def forward(self, query: Float[Tensor, "b h n d"], keys: Float[Tensor, "b h m d"]) -> Float[Tensor, "b h n m"]:
-        """The scores; they cannot be written as a dot product."""
         return additive(query, keys, self.direction)
 
 
 def make_score(name: ScoreName, *, heads: int, size: int) -> DotScore:
-    """The score of this name, for heads of this size."""
+    """Make the score of this name."""
     if name == "multiplicative":
         return MultiplicativeScore(heads=heads, size=size)
     if name == "additive":

@@ -1,4 +1,4 @@
-"""The parts around attention: norms, feed-forward nets, Add & Norm, embeddings, layers, and recurrent stacks."""
+"""The building blocks around attention: norms, feed-forward, Add & Norm, embeddings, layers, recurrent stacks."""
 
 from clearhead.blocks.alignment import Alignment, BahdanauAlignment, LuongAlignment, NoAlignment, StateAttention
 from clearhead.blocks.dropout import Dropout

@@ -1,7 +1,7 @@
-"""What a recurrent decoder knows of the source at each step: Bahdanau's and Luong's attention, or none (L1.3).
+"""Attention of recurrent decoders over the source: Bahdanau's, Luong's, or none (L1.3).
 
-Shapes: b batch, n steps, m source tokens, k features of the memory, s of a state, e of a token that is fed in, a
-features in which state and memory meet, d features out.
+Shapes: b batch, n steps, m source tokens, k features of the memory, s features of a state, e features of an input
+token, a features of a key, d features of the output.
 """
 
 from dataclasses import dataclass
@@ -21,22 +21,28 @@ from clearhead.recipe import BahdanauSpec, LuongSpec, NoAlignmentSpec
 
 @dataclass(frozen=True)
 class Pool:
-    """The candidates that states look at: the memory, with its keys projected once for all steps."""
+    """The memory, with its keys projected once for all steps."""
 
     keys: Float[Tensor, "b m a"]
     values: Float[Tensor, "b m k"]
-    present: Bool[Tensor, "b m"] | None
-    """False for padding; None if there is none."""
+    valid: Bool[Tensor, "b m"] | None
+    """True for tokens, False for padding; None without padding."""
 
     def select(self, rows: Int[Tensor, "r"]) -> "Pool":
         """Keep these rows of the batch, in this order."""
-        return Pool(self.keys[rows], self.values[rows], None if self.present is None else self.present[rows])
+        return Pool(self.keys[rows], self.values[rows], None if self.valid is None else self.valid[rows])
 
 
 class StateAttention(nn.Module):
-    """Σ_j α(s, h_j) h_j: a state looks at the memory, whose vectors are their own values (L1.1).
+    """Σ_j α(s, h_j) h_j: attention of a state s over the memory h, whose vectors are also the values (L1.1).
 
-    The score is s·h (dot), s·Wh (general), or u·tanh(W[s; h]) = u·tanh(W₁s + W₂h) (concat), which is Bahdanau's.
+    Args:
+        state: features of a state.
+        memory_width: features of the memory.
+        score: ``dot`` is s·h, ``general`` is s·Wh, ``concat`` is u·tanh(W[s; h]) = u·tanh(W₁s + W₂h), Bahdanau's.
+        size: features of u, for ``concat``. Default: ``state``.
+        choice: ``soft`` (the default) or ``hard``.
+        dropout: probability of dropping an attention weight during training. Default: 0.
     """
 
     def __init__(
@@ -59,44 +65,43 @@ class StateAttention(nn.Module):
         self.drop = Dropout(dropout)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         formula = {"dot": "s·h", "general": "s·Wh", "concat": "u·tanh(Ws + Uh)"}[self.score]
         return f"{self.choice}, {formula}"
 
     def prepare(self, memory: Memory) -> Pool:
         """Project the memory, once for all steps."""
-        return Pool(self.key(memory.states), memory.states, memory.present)
+        return Pool(self.key(memory.states), memory.states, memory.valid)
 
     def forward(self, states: Float[Tensor, "b n s"], pool: Pool) -> Float[Tensor, "b n k"]:
-        """The context of each state."""
+        """Compute the context vector of each state."""
         weights = weigh(
             self.query(states),
             pool.keys,
             score=dot if self.direction is None else partial(additive, direction=self.direction),
             scale="none",
             choice=self.choice,
-            mask=None if pool.present is None else pool.present[:, None],
+            mask=None if pool.valid is None else pool.valid[:, None],
         )  # (b, n, m)
-        seen: Tensor = self.weights(weights[:, None])[:, 0]  # those who watch weights expect heads
+        seen: Tensor = self.weights(weights[:, None])[:, 0]  # hooks on weights expect a dimension for heads
         context: Tensor = self.drop(seen) @ pool.values
         return context
 
 
 class Alignment(nn.Module):
-    """What a decoder asks of its attention: what enters a step, and what comes out of it."""
+    """The interface between a recurrent decoder and its attention."""
 
     feeds: Literal["nothing", "context", "output"] = "nothing"
-    """What enters a step beside the token: nothing, so that all steps may be one call; the context that the state
-    before it asked for; or the last output."""
+    """What is fed to a step besides the token: nothing (then all steps can be computed in one call), the context
+    vector of the previous state, or the previous output."""
     fed_width: int = 0
-    """Features of what enters."""
+    """Features of what is fed."""
 
     def prepare(self, memory: Memory) -> Pool | None:
-        """What all steps share; None if nothing of the memory is looked at."""
+        """Project the memory once for all steps; None if it is not used."""
         raise NotImplementedError
 
     def context(self, states: Float[Tensor, "b n s"], pool: Pool | None) -> Float[Tensor, "b n k"]:
-        """What these states see, for an attention that feeds the context."""
+        """The context vectors of these states, if ``feeds`` is ``context``."""
         raise NotImplementedError
 
     def output(
@@ -106,12 +111,17 @@ class Alignment(nn.Module):
         contexts: Float[Tensor, "b n k"] | None,
         pool: Pool | None,
     ) -> Float[Tensor, "b n d"]:
-        """The decoder's vectors, from the states after the steps, what was fed in, and what was seen before them."""
+        """The decoder's output, from the states after the steps, the input tokens, and the context vectors fed."""
         raise NotImplementedError
 
 
 class NoAlignment(Alignment):
-    """The states themselves are the output; if they have another width, through a linear map."""
+    """No attention: the output is the state, through a linear map if the widths differ.
+
+    Args:
+        width: features of the output, d.
+        state: features of a state, s.
+    """
 
     def __init__(self, *, width: int, state: int) -> None:
         super().__init__()
@@ -121,12 +131,11 @@ class NoAlignment(Alignment):
     def from_spec(
         cls, spec: NoAlignmentSpec, *, width: int, state: int, memory_width: int, dropout: float
     ) -> "NoAlignment":
-        """Build from a recipe; no memory is looked at."""
+        """Build from a recipe."""
         del spec, memory_width, dropout
         return cls(width=width, state=state)
 
-    def prepare(self, memory: Memory) -> None:
-        """Nothing."""
+    def prepare(self, memory: Memory) -> None: ...
 
     def output(
         self,
@@ -135,17 +144,24 @@ class NoAlignment(Alignment):
         contexts: Float[Tensor, "b n k"] | None,
         pool: Pool | None,
     ) -> Float[Tensor, "b n d"]:
-        """The states."""
         del tokens, contexts, pool
         out: Tensor = self.map(states)
         return out
 
 
 class BahdanauAlignment(Alignment):
-    """c_i = Σ_j α(s_{i−1}, h_j) h_j enters the step to s_i; out comes maxout(U s_i + V y_{i−1} + C c_i).
+    """c_i = Σ_j α(s_{i−1}, h_j) h_j is fed to the step to s_i; the output is maxout(U s_i + V y_{i−1} + C c_i).
 
-    The state that asks is the one *before* the step, the top layer's; maxout keeps the larger of each two features.
-    With ``readout = "tanh"`` it is tanh(U s_i + V y_{i−1} + C c_i) instead. (Bahdanau et al. 2015)
+    The query is the top layer's state *before* the step (Bahdanau et al. 2015).
+
+    Args:
+        width: features of a token and of the output, d.
+        state: features of a state, s.
+        memory_width: features of the memory, k.
+        size: features in which state and memory are compared. Default: ``state``.
+        choice: ``soft`` (the default) or ``hard``.
+        readout: ``maxout`` keeps the larger of each two features (the default); ``tanh`` applies tanh instead.
+        dropout: probability of dropping an attention weight during training. Default: 0.
     """
 
     feeds = "context"
@@ -177,15 +193,12 @@ class BahdanauAlignment(Alignment):
         return cls(width=width, state=state, memory_width=memory_width, dropout=dropout, **settings)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
-        return f"asks before the step, {self.readout}"
+        return f"query before the step, {self.readout}"
 
     def prepare(self, memory: Memory) -> Pool:
-        """The projected memory."""
         return self.attention.prepare(memory)
 
     def context(self, states: Float[Tensor, "b n s"], pool: Pool | None) -> Float[Tensor, "b n k"]:
-        """What the states before the steps see."""
         context: Tensor = self.attention(states, pool)
         return context
 
@@ -196,7 +209,6 @@ class BahdanauAlignment(Alignment):
         contexts: Float[Tensor, "b n k"] | None,
         pool: Pool | None,
     ) -> Float[Tensor, "b n d"]:
-        """The readout of state, token and context."""
         del pool
         assert contexts is not None  # this attention feeds them
         mixed: Tensor = self.map(torch.cat((states, tokens, contexts), dim=-1))
@@ -206,8 +218,17 @@ class BahdanauAlignment(Alignment):
 class LuongAlignment(Alignment):
     """The output is h̃_t = tanh(W_c[c_t; s_t]) with c_t = Σ_j α(s_t, h_j) h_j (Luong et al. 2015, global).
 
-    The state that asks is the one *after* the step. With input feeding h̃_{t−1} enters the step to s_t beside the token,
-    so that the decoder knows what it looked at before; the first time it is 0.
+    The query is the state *after* the step.
+
+    Args:
+        width: features of a token and of the output, d.
+        state: features of a state, s.
+        memory_width: features of the memory, k.
+        score: ``dot``, ``general`` (the default) or ``concat``; see ``StateAttention``.
+        choice: ``soft`` (the default) or ``hard``.
+        input_feeding: whether h̃_{t−1} is fed to the step to s_t besides the token, so that the decoder knows what it
+            attended to before; at first it is 0. Default: True.
+        dropout: probability of dropping an attention weight during training. Default: 0.
     """
 
     def __init__(
@@ -238,11 +259,9 @@ class LuongAlignment(Alignment):
         return cls(width=width, state=state, memory_width=memory_width, dropout=dropout, **settings)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
-        return "asks after the step" + (", input feeding" if self.feeds == "output" else "")
+        return "query after the step" + (", input feeding" if self.feeds == "output" else "")
 
     def prepare(self, memory: Memory) -> Pool:
-        """The projected memory."""
         return self.attention.prepare(memory)
 
     def output(
@@ -252,7 +271,6 @@ class LuongAlignment(Alignment):
         contexts: Float[Tensor, "b n k"] | None,
         pool: Pool | None,
     ) -> Float[Tensor, "b n d"]:
-        """h̃: what the states after the steps see, and themselves."""
         del tokens, contexts
         seen: Tensor = self.attention(states, pool)
         return torch.tanh(self.map(torch.cat((seen, states), dim=-1)))

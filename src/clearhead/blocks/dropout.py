@@ -1,4 +1,4 @@
-"""Dropout with fewer random numbers than torch's: on a CPU, drawing them is what dropout costs."""
+"""Dropout that draws fewer random numbers than torch's, as drawing them dominates its cost on a CPU."""
 
 import math
 
@@ -8,10 +8,13 @@ from torch import Tensor, nn
 
 
 class Dropout(nn.Module):
-    """While training, each entry is 0 with probability p, and otherwise divided by 1 − p, so that its mean stays.
+    """During training, each entry is 0 with probability p and otherwise divided by 1 − p, which preserves the mean.
 
-    torch draws a number per entry; one of 64 bits is enough for four of them, each compared with p·2¹⁶. The draws come
-    from torch's own generator, so that a seed fixes them and a checkpoint can hold its state.
+    torch draws one number per entry; here one number of 64 bits serves four entries, each compared with p·2¹⁶. The
+    numbers come from torch's own generator, so that seeds and checkpoints work as usual.
+
+    Args:
+        p: the probability of dropping an entry, rounded to a multiple of 2⁻¹⁶.
     """
 
     def __init__(self, p: float) -> None:
@@ -19,11 +22,10 @@ class Dropout(nn.Module):
         self.p = p
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return f"{self.p:g}"
 
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-        """Drop some entries, or none outside of training."""
+        """Drop entries during training; return ``x`` otherwise."""
         dropped = round(self.p * 2**16)  # of 2¹⁶
         if not self.training or dropped == 0:
             return x

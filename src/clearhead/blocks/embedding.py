@@ -14,7 +14,16 @@ from clearhead.positions import AbsolutePosition
 
 
 class Embedding(nn.Module):
-    """drop(norm(scale · tokens[id] + position + segment)): each part only where the recipe asks for it."""
+    """drop(norm(scale · tokens[id] + position + segment)).
+
+    Args:
+        tokens: the token embeddings, (V, d), or the map from image patches to vectors.
+        position: the absolute positions; ``NoPosition()`` for none.
+        scaled: whether token embeddings are multiplied by √d. Default: False.
+        segments: the number of segments (BERT's token types); 0, the default, for none.
+        norm: the norm after the sum. Default: none.
+        dropout: probability of dropping an entry during training. Default: 0.
+    """
 
     def __init__(
         self,
@@ -33,11 +42,10 @@ class Embedding(nn.Module):
         self.drop = Dropout(dropout)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return "tokens · √d" if self.scale != 1.0 else ""
 
     def length(self, inputs: Int[Tensor, "b n"] | Float[Tensor, "b height width channels"]) -> int:
-        """How many tokens each line, or each image, becomes."""
+        """The number of tokens of each line or image."""
         return self.tokens.length if isinstance(self.tokens, Patches) else inputs.shape[1]
 
     def forward(
@@ -46,11 +54,16 @@ class Embedding(nn.Module):
         positions: Int[Tensor, "n"] | Int[Tensor, "b n"],
         end: int,
         segments: Int[Tensor, "b n"] | None = None,
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """The vectors of these tokens, whose positions are all below ``end``.
+        """Embed tokens.
 
-        A model with segments takes all tokens for the first one unless told.
+        Args:
+            inputs: token ids, or the pixels of images.
+            positions: the position of each token.
+            end: a number above all positions.
+            segments: the segment of each token. Default: the first one.
+            valid: True for tokens, False for padding.
         """
         x: Tensor = self.tokens(inputs)
         if self.scale != 1.0:
@@ -61,6 +74,6 @@ class Embedding(nn.Module):
         if self.segments is not None:
             x = x + (self.segments.weight[0] if segments is None else self.segments(segments))
         if self.norm is not None:
-            x = self.norm(x, present)
+            x = self.norm(x, valid)
         dropped: Tensor = self.drop(x)
         return dropped

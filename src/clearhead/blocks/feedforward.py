@@ -1,6 +1,6 @@
-"""Point-wise feed-forward nets: every token on its own (L0.13), so that permuting tokens permutes the outputs.
+"""Point-wise feed-forward networks: each token is transformed independently of the others (L0.13).
 
-Shapes: b batch, n tokens, d features, f = d_ff features in between.
+Shapes: b batch, n tokens, d features, f = d_ff hidden features.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,15 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """What all nets share: two linear maps, up to ``hidden`` features and down again."""
+    """The base class of networks with two linear maps, up to ``hidden`` features and down again.
+
+    Args:
+        width: features of a token, d.
+        hidden: hidden features, f. Default: 4 · width.
+        activation: ``relu`` (the default), ``gelu``, ``gelu-tanh`` or ``silu``.
+        bias: whether the maps have biases. Default: True.
+        dropout: probability of dropping a hidden feature during training. Default: 0.
+    """
 
     def __init__(
         self,
@@ -41,7 +49,6 @@ class FeedForward(nn.Module):
         self.drop = Dropout(dropout)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return self._name
 
     @classmethod
@@ -56,7 +63,7 @@ class FeedForward(nn.Module):
 
 
 class StandardFeedForward(FeedForward):
-    """act(xW₁ + b₁)W₂ + b₂."""
+    """act(xW₁ + b₁)W₂ + b₂. The arguments are those of ``FeedForward``."""
 
     def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
         """Transform every token."""
@@ -66,7 +73,10 @@ class StandardFeedForward(FeedForward):
 
 
 class OuterFeedForward(FeedForward):
-    """act((xW₁ + b₁)W₂ + b₂), as the notes print it (L0.12): the two maps collapse to one, act(x(W₁W₂) + b₁W₂ + b₂)."""
+    """act((xW₁ + b₁)W₂ + b₂), as the notes print it (L0.12): both maps collapse into one, act(x(W₁W₂) + b₁W₂ + b₂).
+
+    The arguments are those of ``FeedForward``.
+    """
 
     def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
         """Transform every token."""
@@ -74,7 +84,10 @@ class OuterFeedForward(FeedForward):
 
 
 class GatedFeedForward(FeedForward):
-    """(act(xW_g) ⊙ xW₁)W₂: one map opens or closes what the other lets through."""
+    """(act(xW_g) ⊙ xW₁)W₂: a gated linear unit (Shazeer 2020).
+
+    The arguments are those of ``FeedForward``, but the activation is ``silu`` by default (SwiGLU).
+    """
 
     def __init__(
         self,
@@ -96,7 +109,13 @@ class GatedFeedForward(FeedForward):
 
 
 class SingleFeedForward(nn.Module):
-    """act(xW + b): the one layer that gives self-attention its nonlinearity (L2.6)."""
+    """act(xW + b): a single layer, which gives self-attention its nonlinearity (L2.6).
+
+    Args:
+        width: features of a token, d.
+        activation: ``relu`` (the default), ``gelu``, ``gelu-tanh`` or ``silu``.
+        bias: whether the map has a bias. Default: True.
+    """
 
     def __init__(self, *, width: int, activation: str = "relu", bias: bool = True) -> None:
         super().__init__()
@@ -104,12 +123,11 @@ class SingleFeedForward(nn.Module):
         self.activation, self._name = ACTIVATIONS[activation], activation
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return self._name
 
     @classmethod
     def from_spec(cls, spec: FeedForwardSpec, *, width: int, dropout: float) -> "SingleFeedForward":
-        """Build from a recipe; there is nothing in between to drop."""
+        """Build from a recipe; without hidden features there is no dropout."""
         del dropout
         return cls(width=width, activation=spec.activation, bias=spec.bias)
 

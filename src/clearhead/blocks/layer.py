@@ -1,6 +1,6 @@
-"""One layer of an encoder or decoder: self-attention, perhaps cross-attention, feed-forward (L1.7).
+"""One layer of an encoder or decoder: self-attention, optional cross-attention, feed-forward (L1.7).
 
-Shapes: b batch, n tokens, d features, m and k the same of the memory.
+Shapes: b batch, n tokens, d features; m tokens and k features of the memory.
 """
 
 from functools import partial
@@ -14,7 +14,17 @@ from clearhead.positions import RelativePosition
 
 
 class Layer(nn.Module):
-    """Parts are handed in ready-made, each with the Add & Norm around it; ``scheme`` if its positions are its own."""
+    """Self-attention, optional cross-attention and feed-forward, each wrapped in Add & Norm.
+
+    Args:
+        attention: the self-attention.
+        around_attention: the Add & Norm around it.
+        feedforward: the feed-forward network.
+        around_feedforward: the Add & Norm around it.
+        cross: the cross-attention. Default: none.
+        around_cross: the Add & Norm around it.
+        scheme: the relative position scheme of this layer. Default: that of the stack.
+    """
 
     def __init__(
         self,
@@ -38,18 +48,27 @@ class Layer(nn.Module):
         x: Float[Tensor, "b n d"],
         context: AttentionContext,
         *,
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
         memory: Float[Tensor, "b m k"] | None = None,
         memory_context: AttentionContext | None = None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """Look at each other, look at the memory, think about it."""
+        """Apply the layer.
+
+        Args:
+            x: the tokens.
+            context: mask and positions for self-attention.
+            valid: True for tokens, False for padding.
+            memory: the encoder's output, for cross-attention.
+            memory_context: mask and positions for cross-attention.
+            cache: keys and values of earlier steps.
+        """
         if self.scheme is not None:
             context = context.with_scheme(self.scheme)
-        look = partial(self.attention, context=context, cache=cache and cache.own)
-        x = self.around_attention(x, look, present)
+        attend = partial(self.attention, context=context, cache=cache and cache.own)
+        x = self.around_attention(x, attend, valid)
         if self.cross is not None and self.around_cross is not None:
-            look = partial(self.cross, memory=memory, context=memory_context, cache=cache and cache.cross)
-            x = self.around_cross(x, look, present)
-        result: Tensor = self.around_feedforward(x, self.feedforward, present)
+            attend = partial(self.cross, memory=memory, context=memory_context, cache=cache and cache.cross)
+            x = self.around_cross(x, attend, valid)
+        result: Tensor = self.around_feedforward(x, self.feedforward, valid)
         return result

@@ -14,11 +14,16 @@ from clearhead.recipe import LayerNormSpec, RmsNormSpec
 
 
 class LayerNorm(nn.Module):
-    """γ ⊙ (x − μ)/σ + β, with the population's mean and deviation.
+    """γ ⊙ (x − μ)/σ + β, with the mean μ and the (population) standard deviation σ.
 
-    ``axis`` says what μ and σ are taken over: the features of each token, or, for each feature, the tokens of the
-    sequence that are not padding (L0.10). ``eps_place`` says where ε stands: √(σ² + ε), or σ + ε (L2.8), which differ
-    visibly once x is as small as √ε.
+    Args:
+        width: features of a token, d; γ and β are (d,).
+        eps: ε, which keeps the denominator above 0. Default: 1e-5.
+        eps_place: ``inside`` is √(σ² + ε) (the default), ``outside`` is σ + ε (L2.8); they differ visibly once x is as
+            small as √ε.
+        axis: ``token`` takes μ and σ over the features of each token (the default); ``sequence`` takes them, for each
+            feature, over the tokens that are not padding (L0.10).
+        affine: whether there are γ and β. Default: True.
     """
 
     def __init__(
@@ -41,37 +46,42 @@ class LayerNorm(nn.Module):
         return cls(width=width, eps=spec.eps, eps_place=spec.eps_place, axis=spec.axis, affine=spec.affine)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return f"per {self.axis}, ε {self.eps_place}" + ("" if self.gain is not None else ", no gain")
 
-    def forward(self, x: Float[Tensor, "b n d"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
-        """Normalise; ``present`` is False for padding, which statistics over the sequence leave out."""
+    def forward(self, x: Float[Tensor, "b n d"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
+        """Normalise; ``valid`` is True for tokens and False for padding, which is left out of μ and σ."""
         if self.axis == "token" and self.eps_place == "inside":
             return F.layer_norm(x, (self.width,), self.gain, self.shift, self.eps)
         if self.axis == "token":
             mean = x.mean(-1, keepdim=True)  # (b, n, 1)
             variance = (x - mean).square().mean(-1, keepdim=True)
         else:
-            there = x.new_ones(x.shape[:2]) if present is None else present.to(x.dtype)
+            there = x.new_ones(x.shape[:2]) if valid is None else valid.to(x.dtype)
             share = (there / there.sum(1, keepdim=True).clamp(min=1)).unsqueeze(-1)  # (b, n, 1)
             mean = (share * x).sum(1, keepdim=True)  # (b, 1, d)
             variance = (share * (x - mean).square()).sum(1, keepdim=True)
         y = (x - mean) / self._deviation(variance)
-        if self.axis == "sequence" and present is not None:
-            # padding has no part in the statistics, and a line of padding has none: it must not grow without bound
-            y = y.masked_fill(~present.unsqueeze(-1), 0.0)
+        if self.axis == "sequence" and valid is not None:
+            # padding is not in the statistics, and a line of only padding has none: its values must stay bounded
+            y = y.masked_fill(~valid.unsqueeze(-1), 0.0)
         return y if self.gain is None or self.shift is None else y * self.gain + self.shift
 
     def _deviation(self, variance: Float[Tensor, "b n2 d2"]) -> Float[Tensor, "b n2 d2"]:
         if self.eps_place == "inside":
             return (variance + self.eps).sqrt()
-        # the root has no gradient at 0, so a constant row must not pass through it
+        # the square root has no finite gradient at 0, so constant rows must not pass through it
         constant = variance == 0
         return variance.masked_fill(constant, 1.0).sqrt().masked_fill(constant, 0.0) + self.eps
 
 
 class RmsNorm(nn.Module):
-    """γ ⊙ x / √(mean(x²) + ε): neither mean nor shift."""
+    """γ ⊙ x / √(mean(x²) + ε): no mean is subtracted and no shift added.
+
+    Args:
+        width: features of a token, d; γ is (d,).
+        eps: ε. Default: 1e-6.
+        affine: whether there is γ. Default: True.
+    """
 
     def __init__(self, *, width: int, eps: float = 1e-6, affine: bool = True) -> None:
         super().__init__()
@@ -84,10 +94,9 @@ class RmsNorm(nn.Module):
         return cls(width=width, eps=spec.eps, affine=spec.affine)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return "per token" + ("" if self.gain is not None else ", no gain")
 
-    def forward(self, x: Float[Tensor, "b n d"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
-        """Normalise each token."""
-        del present
+    def forward(self, x: Float[Tensor, "b n d"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
+        """Normalise each token; ``valid`` makes no difference."""
+        del valid
         return F.rms_norm(x, (self.width,), self.gain, self.eps)

@@ -1,6 +1,6 @@
-"""From vectors back to tokens: the logits.
+"""The output layer, from vectors to logits.
 
-Shapes: n tokens, d features, V tokens of the vocabulary.
+Shapes: n tokens, d features, V entries of the vocabulary.
 """
 
 import math
@@ -14,7 +14,13 @@ from clearhead.blocks.feedforward import ACTIVATIONS
 
 
 class HeadTransform(nn.Module):
-    """norm(act(xW + b)): what a vector passes before the logits of BERT and RoBERTa."""
+    """norm(act(xW + b)): the transform before the logits of BERT and RoBERTa.
+
+    Args:
+        width: features of a vector, d.
+        activation: the name of act.
+        norm: the norm.
+    """
 
     def __init__(self, *, width: int, activation: str, norm: nn.Module) -> None:
         super().__init__()
@@ -22,18 +28,24 @@ class HeadTransform(nn.Module):
         self.activation, self._name = ACTIVATIONS[activation], activation
 
     def extra_repr(self) -> str:
-        """The activation."""
         return self._name
 
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-        """Every vector on its own."""
-        rows = self.activation(self.map(x)).reshape(1, -1, x.shape[-1])  # (1, n, d): a norm wants a batch of lines
+        """Transform every vector independently."""
+        rows = self.activation(self.map(x)).reshape(1, -1, x.shape[-1])  # (1, n, d): norms take a batch of lines
         normed: Tensor = self.norm(rows)
         return normed.view(x.shape)
 
 
 class Output(nn.Module):
-    """xEᵀ + b, where E may be the embedding itself (tied), and x may be divided by √d (T5) or transformed first."""
+    """xEᵀ + b, where E may be tied to the embedding.
+
+    Args:
+        weight: E, (V, d). A parameter is used as it is, and so is tied to its owner; a tensor becomes a new parameter.
+        bias: whether there is b. Default: False.
+        scaled: whether x is divided by √d first (T5). Default: False.
+        transform: applied to x first. Default: none.
+    """
 
     def __init__(
         self,
@@ -45,16 +57,16 @@ class Output(nn.Module):
     ) -> None:
         super().__init__()
         self.transform = transform
-        # a parameter stays the same object, so that it is tied to wherever it comes from
+        # a parameter stays the same object, so that it is tied
         self.weight = weight if isinstance(weight, nn.Parameter) else nn.Parameter(weight)
         self.bias = nn.Parameter(torch.zeros(len(weight))) if bias else None
         self.scale = 1.0 / math.sqrt(weight.shape[1]) if scaled else 1.0
 
     def before(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
-        """What is multiplied by Eᵀ: vectors, scaled and transformed where the recipe asks for it."""
+        """Scale and transform vectors, as is done before the product with Eᵀ."""
         x = x if self.scale == 1.0 else x * self.scale
         return x if self.transform is None else self.transform(x)
 
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b V"]:
-        """A logit for every token of the vocabulary."""
+        """Return a logit for every entry of the vocabulary."""
         return F.linear(self.before(x), self.weight, self.bias)

@@ -1,9 +1,9 @@
-"""One recurrent layer: the state that is carried from token to token.
+"""One recurrent layer: a state that is carried from token to token.
 
-Two ways to the same result: a whole sequence by torch's kernel, and a single step, for decoders whose next input
-depends on their last state. A test holds them equal.
+There are two paths to the same result: a whole sequence by torch's kernel, and a single step, for decoders whose next
+input depends on the previous state. A test holds them equal.
 
-Shapes: b batch, n tokens, i features in, s features of the state, g features of all gates (s, 3s or 4s).
+Shapes: b batch, n tokens, i input features, s features of the state, g features of all gates (s, 3s or 4s).
 """
 
 from typing import Literal
@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 Cell = Literal["gru", "lstm", "elman"]
 State = tuple[Tensor, ...]
-"""What is carried on, each (b, s): the state that others see, and for an LSTM its memory cell."""
+"""The tensors carried from step to step, each (b, s): the hidden state, and for an LSTM also its cell."""
 
 
 def elman_step(inputs: Float[Tensor, "b s"], carried: Float[Tensor, "b s"], state: State) -> State:
-    """tanh(Wx + Us), the plain recurrent net."""
+    """tanh(Wx + Us), the plain recurrent network."""
     del state
     return (torch.tanh(inputs + carried),)
 
@@ -43,13 +43,19 @@ def lstm_step(inputs: Float[Tensor, "b g"], carried: Float[Tensor, "b g"], state
 
 _STEPS = {"gru": gru_step, "lstm": lstm_step, "elman": elman_step}
 PARTS = {"gru": 1, "lstm": 2, "elman": 1}
-"""How many vectors a state consists of."""
+"""The number of vectors in a state."""
 GATES = {"gru": 3, "lstm": 4, "elman": 1}
-"""How many maps of the input, and of the state, a step takes."""
+"""The number of linear maps of the input, and of the state, in a step."""
 
 
 class Recurrence(nn.Module):
-    """One layer in one direction; the gates' maps of the input are one map, and so are those of the state."""
+    """One recurrent layer in one direction; all gates share one linear map of the input and one of the state.
+
+    Args:
+        cell: ``gru``, ``lstm`` or ``elman``.
+        inputs: input features, i.
+        state: features of the state, s.
+    """
 
     def __init__(self, *, cell: Cell, inputs: int, state: int) -> None:
         super().__init__()
@@ -58,11 +64,10 @@ class Recurrence(nn.Module):
         self.carry = nn.Linear(state, GATES[cell] * state)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return self.cell
 
     def forward(self, x: Float[Tensor, "b n i"], state: State | None = None) -> tuple[Float[Tensor, "b n s"], State]:
-        """The state after every token, and what is carried on; without a state it starts from 0."""
+        """Return the hidden state after every token, and the final state; the initial state is 0 by default."""
         if state is None:
             state = (x.new_zeros(len(x), self.size),) * PARTS[self.cell]
         begin = [part[None] for part in state]
@@ -75,13 +80,13 @@ class Recurrence(nn.Module):
         return states, tuple(part[0] for part in end)
 
     def gates(self, x: Float[Tensor, "*b i"]) -> Float[Tensor, "*b g"]:
-        """Wx + b: what the input says to the gates. An input of fewer features is the first part of a longer one."""
+        """Wx + b, the input's part of the gates. If x has fewer features than the input, it is its first part."""
         return F.linear(x, self.input.weight[:, : x.shape[-1]], self.input.bias)
 
     def more_gates(self, gates: Float[Tensor, "b g"], x: Float[Tensor, "b j"]) -> Float[Tensor, "b g"]:
-        """The same with the last part of the input, which is known only now."""
+        """Add the last part of the input, which becomes known later."""
         return torch.addmm(gates, x, self.input.weight[:, -x.shape[-1] :].T)
 
     def step(self, gates: Float[Tensor, "b g"], state: State) -> State:
-        """Carry the state over one token."""
+        """Update the state by one token."""
         return _STEPS[self.cell](gates, self.carry(state[0]), state)

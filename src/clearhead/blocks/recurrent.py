@@ -1,7 +1,7 @@
-"""Recurrent encoders and decoders (L1.2, L1.3): they stand where Transformer stacks stand.
+"""Recurrent encoders and decoders (L1.2, L1.3), interchangeable with Transformer stacks.
 
-Shapes: b batch, n tokens, e features of a token, s of a state, m and k tokens and features of the memory, d features
-out.
+Shapes: b batch, n tokens, e features of a token, s features of a state, m tokens and k features of the memory, d
+features of the output.
 """
 
 from collections.abc import Iterable
@@ -31,18 +31,22 @@ from clearhead.recipe import (
 
 
 class BothWays(nn.Module):
-    """A layer that reads from the left, and perhaps a second one from the right; their states stand side by side."""
+    """A uni- or bidirectional recurrent layer; the states of both directions are concatenated.
+
+    Args:
+        rightward: the layer that reads from the left.
+        leftward: the layer that reads from the right. Default: none.
+    """
 
     def __init__(self, rightward: Recurrence, leftward: Recurrence | None = None) -> None:
         super().__init__()
         self.rightward, self.leftward = rightward, leftward
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return "rightward" if self.leftward is None else "rightward and leftward"
 
     def forward(self, x: Float[Tensor, "b n i"], mirror: Int[Tensor, "b n"]) -> Float[Tensor, "b n k"]:
-        """``mirror`` says which token stands in a token's place when its line is read from its end."""
+        """Return the states; ``mirror`` holds, for each place, the place it has in the reversed line."""
         states: Tensor = self.rightward(x)[0]
         if self.leftward is None:
             return states
@@ -51,7 +55,13 @@ class BothWays(nn.Module):
 
 
 class RecurrentEncoder(nn.Module):
-    """Embed tokens and read them one after the other, in one direction or in both."""
+    """Embeds tokens and runs them through recurrent layers.
+
+    Args:
+        embedding: the embedding.
+        layers: the layers, each in one or both directions.
+        dropout: probability of dropping a layer's output feature during training. Default: 0.
+    """
 
     def __init__(self, *, embedding: Embedding, layers: Iterable[BothWays], dropout: float = 0.0) -> None:
         super().__init__()
@@ -78,19 +88,19 @@ class RecurrentEncoder(nn.Module):
     def forward(
         self,
         ids: Int[Tensor, "b n"],
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
         *,
         segments: Int[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n k"]:
-        """A vector for every token; padding may stand anywhere, and the states pass it by."""
+        """Return a vector for every token; padding may be anywhere and does not change the states."""
         length = ids.shape[1]
         places = torch.arange(length, device=ids.device)
-        x: Tensor = self.embedding(ids, places, length, segments, present)
+        x: Tensor = self.embedding(ids, places, length, segments, valid)
         order = None
-        if present is not None and not is_left_aligned(present):
-            order = present.int().argsort(dim=1, descending=True, stable=True)  # what is there, then padding
+        if valid is not None and not is_left_aligned(valid):
+            order = valid.int().argsort(dim=1, descending=True, stable=True)  # tokens first, then padding
             x = _gather(x, order)
-        ends = present.sum(1, keepdim=True) if present is not None else torch.full_like(ids[:, :1], length)
+        ends = valid.sum(1, keepdim=True) if valid is not None else torch.full_like(ids[:, :1], length)
         mirror = torch.where(places < ends, ends - 1 - places, places)  # (b, n)
         for layer in self.layers:
             x = self.drop(layer(x, mirror))
@@ -99,10 +109,10 @@ class RecurrentEncoder(nn.Module):
 
 @dataclass
 class RecurrentCache:
-    """Where a recurrent decoder stands: the same size, however much is written."""
+    """The state of a recurrent decoder between steps; its size does not grow."""
 
     states: list[State] | None = None
-    """What each layer carries on; None before the first token."""
+    """The state of each layer; None before the first token."""
     output: Float[Tensor, "b d"] | None = None
     """The last output."""
     pool: Pool | None = None
@@ -111,7 +121,7 @@ class RecurrentCache:
     """Tokens so far."""
 
     def select(self, rows: Int[Tensor, "r"]) -> None:
-        """Keep these rows of the batch, in this order: reordered beams, or a batch without its finished lines."""
+        """Keep these rows of the batch, in this order: beams are reordered, finished lines dropped."""
         if self.states is not None:
             self.states = [tuple(part[rows] for part in state) for state in self.states]
         self.output = None if self.output is None else self.output[rows]
@@ -119,10 +129,18 @@ class RecurrentCache:
 
 
 class RecurrentDecoder(Decoder):
-    """Embed tokens and write on, from a first state that is made from the memory.
+    """Embeds tokens and runs them through recurrent layers, from an initial state made from the memory.
 
-    Where nothing but tokens enters a step, all tokens are one call; where the state before a step, or the output of the
-    last one, has its say in it, token comes after token, also while training.
+    If only tokens are fed to a step, all tokens are computed in one call. If a step also needs the previous state or
+    output (``alignment.feeds``), tokens are computed one by one, during training too.
+
+    Args:
+        embedding: the embedding.
+        layers: the recurrent layers.
+        alignment: the attention over the memory.
+        start: what the initial state is made from: the ``ends`` or the ``mean`` of the memory, or ``zero``.
+        memory_width: features of the memory, k; None for a language model.
+        dropout: probability of dropping a layer's output feature during training. Default: 0.
     """
 
     def __init__(
@@ -156,7 +174,7 @@ class RecurrentDecoder(Decoder):
         cross: AttentionSpec | None,
         memory_width: int | None,
     ) -> "RecurrentDecoder":
-        """Build from a recipe; without ``memory_width`` for a language model."""
+        """Build from a recipe; ``memory_width`` is None for a language model."""
         del cross  # the recipe's attention for Transformers
         alignment: Alignment = module_of(spec.attention).from_spec(
             spec.attention,
@@ -176,28 +194,25 @@ class RecurrentDecoder(Decoder):
         )
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return {"ends": "starts from the ends", "mean": "starts from the mean", "zero": "starts from zero"}[self.start]
 
     def new_cache(self) -> RecurrentCache:
-        """Where the decoder stands before its first token."""
         return RecurrentCache()
 
     def forward(
         self,
         ids: Int[Tensor, "b n"],
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
         *,
         memory: Memory | None = None,
         cache: RecurrentCache | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """The vectors before the logits. With a cache, ``ids`` are the tokens after those that it has seen."""
+        """Return the vectors before the logits. With a cache, ``ids`` are the tokens that follow those in it."""
         length = ids.shape[1]
         tokens: Tensor = self.embedding(ids, torch.arange(length, device=ids.device), length)
         run = self._begun(tokens, memory) if cache is None or cache.states is None else replace(cache)
-        # padding at the right edge comes after every real token: nobody sees what it does to the state, unless it
-        # is carried on
-        passed = present if present is not None and (cache is not None or not is_left_aligned(present)) else None
+        # padding on the right comes after every token: it changes no output, and no state unless there is a cache
+        passed = valid if valid is not None and (cache is not None or not is_left_aligned(valid)) else None
         if self.alignment.feeds == "nothing" and passed is None and length > 1:
             out = self._together(tokens, run)
         else:
@@ -207,7 +222,7 @@ class RecurrentDecoder(Decoder):
         return out
 
     def _begun(self, tokens: Float[Tensor, "b n e"], memory: Memory | None) -> RecurrentCache:
-        """The first state: tanh(W·x + b) of a summary x of the memory, or 0; the first output that is fed is 0."""
+        """The initial state: tanh(W·x + b) of a summary x of the memory, or 0; the first output that is fed is 0."""
         batch, first = len(tokens), self._recurrences()[0]
         parts, size = PARTS[first.cell], first.size
         if self.first is None or memory is None:
@@ -222,7 +237,7 @@ class RecurrentDecoder(Decoder):
         )
 
     def _together(self, tokens: Float[Tensor, "b n e"], run: RecurrentCache) -> Float[Tensor, "b n d"]:
-        """All tokens, layer by layer."""
+        """Compute all tokens at once, layer by layer."""
         assert run.states is not None
         x, carried = tokens, []
         for layer, state in zip(self._recurrences(), run.states, strict=True):
@@ -233,9 +248,9 @@ class RecurrentDecoder(Decoder):
         return self.alignment.output(x, tokens, None, run.pool)
 
     def _one_by_one(
-        self, tokens: Float[Tensor, "b n e"], run: RecurrentCache, present: Bool[Tensor, "b n"] | None
+        self, tokens: Float[Tensor, "b n e"], run: RecurrentCache, valid: Bool[Tensor, "b n"] | None
     ) -> Float[Tensor, "b n d"]:
-        """All layers, token by token; a token that is padding changes nothing."""
+        """Compute all layers, token by token; padding does not change the state."""
         feeds, first = self.alignment.feeds, self._recurrences()[0]
         gates = first.gates(tokens)  # (b, n, g)
         tops: list[Tensor] = []
@@ -249,7 +264,7 @@ class RecurrentDecoder(Decoder):
             fed = contexts[-1] if feeds == "context" else run.output
             if fed is not None:
                 here = first.more_gates(here, fed)
-            there = None if present is None else present[:, place, None]
+            there = None if valid is None else valid[:, place, None]
             run.states = self._step(here, run.states, there)
             tops.append(self.drop(run.states[-1][0]))
             if feeds == "output":
@@ -276,7 +291,7 @@ class RecurrentDecoder(Decoder):
 
 
 def _embedding(spec: StackSpec, tokens: nn.Embedding, embedding: EmbeddingSpec) -> Embedding:
-    """A recurrent net knows the order of its tokens by itself: no positions."""
+    """An embedding without positions: a recurrent network knows the order of its tokens."""
     return Embedding(
         tokens,
         NoPosition(),
@@ -287,24 +302,24 @@ def _embedding(spec: StackSpec, tokens: nn.Embedding, embedding: EmbeddingSpec) 
 
 
 def _gather(x: Float[Tensor, "b n i"], places: Int[Tensor, "b n"]) -> Float[Tensor, "b n i"]:
-    """Token ``places[b, n]`` of line b, for every place."""
+    """Reorder the tokens of each line: token ``places[b, n]`` of line b comes to place n."""
     return x.gather(1, places[:, :, None].expand_as(x))
 
 
 def _ends(memory: Memory) -> Float[Tensor, "b k2"]:
-    """The first and the last vector that is no padding, side by side: both final states of a bidirectional encoder."""
-    states, present = memory.states, memory.present
-    if present is None:
+    """The first and the last vector without padding, concatenated: both final states of a bidirectional encoder."""
+    states, valid = memory.states, memory.valid
+    if valid is None:
         return torch.cat((states[:, 0], states[:, -1]), dim=-1)
     rows, places = torch.arange(len(states), device=states.device), torch.arange(states.shape[1], device=states.device)
-    first, last = present.int().argmax(1), (present * places).argmax(1)
+    first, last = valid.int().argmax(1), (valid * places).argmax(1)
     return torch.cat((states[rows, first], states[rows, last]), dim=-1)
 
 
 def _mean(memory: Memory) -> Float[Tensor, "b k"]:
-    """The mean of the vectors that are no padding."""
-    if memory.present is None:
+    """The mean of the vectors without padding."""
+    if memory.valid is None:
         return memory.states.mean(1)
-    there = memory.present.unsqueeze(-1).to(memory.states.dtype)  # (b, m, 1)
+    there = memory.valid.unsqueeze(-1).to(memory.states.dtype)  # (b, m, 1)
     mean: Tensor = (memory.states * there).sum(1) / there.sum(1).clamp(min=1)
     return mean

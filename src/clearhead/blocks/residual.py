@@ -1,4 +1,4 @@
-"""Add & Norm: how a sublayer is wrapped (L0.11, L1.7, L2.7).
+"""Add & Norm, the residual connection and norm around a sublayer (L0.11, L1.7, L2.7).
 
 Shapes: b batch, n tokens, d features.
 """
@@ -13,9 +13,14 @@ from clearhead.blocks.dropout import Dropout
 
 
 class AddNorm(nn.Module):
-    """post: norm(x + f(x)), as in the notes; pre: x + f(norm(x)), which trains deep stacks without warm-up.
+    """norm(x + f(x)) or x + f(norm(x)), around a sublayer f.
 
-    Without ``residual`` the sum is left out, which shows why it is there (L1.8).
+    Args:
+        norm: the norm.
+        place: ``post`` is norm(x + f(x)), as in the notes; ``pre`` is x + f(norm(x)), which trains deep stacks without
+            warm-up.
+        dropout: probability of dropping an entry of f's output during training. Default: 0.
+        residual: whether x is added; without it one sees why it is (L1.8). Default: True.
     """
 
     def __init__(
@@ -26,7 +31,6 @@ class AddNorm(nn.Module):
         self.drop = Dropout(dropout)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         x = "x + " if self.residual else ""
         return f"norm({x}f(x))" if self.place == "post" else f"{x}f(norm(x))"
 
@@ -34,10 +38,10 @@ class AddNorm(nn.Module):
         self,
         x: Float[Tensor, "b n d"],
         sublayer: Callable[[Tensor], Tensor],
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """Wrap ``sublayer``, a function from tokens to tokens."""
-        change: Tensor = self.drop(sublayer(self.norm(x, present) if self.place == "pre" else x))
+        """Apply ``sublayer``, a function from tokens to tokens, with norm and residual connection."""
+        change: Tensor = self.drop(sublayer(self.norm(x, valid) if self.place == "pre" else x))
         y = x + change if self.residual else change
-        result: Tensor = self.norm(y, present) if self.place == "post" else y
+        result: Tensor = self.norm(y, valid) if self.place == "post" else y
         return result

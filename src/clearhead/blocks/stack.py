@@ -1,6 +1,6 @@
-"""A stack of layers behind an embedding: the encoder, or the decoder (L1.4, steps 2 and 3).
+"""A stack of layers after an embedding: the encoder or the decoder (L1.4, steps 2 and 3).
 
-Shapes: b batch, n tokens, d features, m and k the same of the memory, t tokens so far.
+Shapes: b batch, n tokens, d features; m tokens and k features of the memory; t tokens so far.
 """
 
 from collections.abc import Iterable
@@ -19,29 +19,32 @@ from clearhead.positions import RelativePosition, positions_of
 
 @dataclass(frozen=True)
 class Memory:
-    """What an encoder hands to a decoder."""
+    """The encoder's output, which the decoder attends to.
+
+    Args:
+        states: a vector for every source token.
+        valid: True for tokens, False for padding; None without padding.
+    """
 
     states: Float[Tensor, "b m k"]
-    """A vector for every source token."""
-    present: Bool[Tensor, "b m"] | None
-    """False for padding; None if there is none."""
+    valid: Bool[Tensor, "b m"] | None
 
     def context(self, queries: Int[Tensor, "*b t"]) -> AttentionContext:
-        """What a decoder's tokens, which stand at these positions, see of it."""
-        return AttentionContext(present=self.present, queries=queries, keys=self._positions)
+        """The context for cross-attention by queries at these positions."""
+        return AttentionContext(valid=self.valid, queries=queries, keys=self._positions)
 
     @cached_property
     def _positions(self) -> Int[Tensor, "m"] | Int[Tensor, "b m"]:
-        return positions_of(self.states.shape[1], self.present, self.states.device)
+        return positions_of(self.states.shape[1], self.valid, self.states.device)
 
     def select(self, rows: Int[Tensor, "r"]) -> "Memory":
         """Keep these rows of the batch, in this order."""
-        return Memory(self.states[rows], None if self.present is None else self.present[rows])
+        return Memory(self.states[rows], None if self.valid is None else self.valid[rows])
 
 
 @runtime_checkable
 class DecoderCache(Protocol):
-    """What a decoder keeps between steps."""
+    """The state of a decoder between steps."""
 
     length: int
     """Tokens so far."""
@@ -51,17 +54,25 @@ class DecoderCache(Protocol):
 
 
 class Decoder(nn.Module):
-    """What writes: called as ``decoder(ids, present, memory=…, cache=…)`` it gives a vector for every token fed in."""
+    """The base class of decoders: ``decoder(ids, valid, memory=…, cache=…)`` returns a vector for every input token."""
 
     embedding: Embedding
 
     def new_cache(self) -> DecoderCache:
-        """What it keeps between steps, before the first one."""
+        """An empty cache."""
         raise NotImplementedError
 
 
 class Stack(Decoder):
-    """Embed tokens and run them through equal layers."""
+    """Embeds tokens and runs them through equal layers: an encoder, or with ``causal`` a decoder.
+
+    Args:
+        embedding: the embedding.
+        layers: the layers.
+        causal: whether later tokens are masked.
+        scheme: the relative position scheme that all layers share. Default: none.
+        final_norm: the norm after the last layer. Default: none.
+    """
 
     def __init__(
         self,
@@ -80,52 +91,55 @@ class Stack(Decoder):
         self.causal = causal
 
     def new_cache(self) -> Cache:
-        """Keys and values of every layer."""
         return Cache(len(self.layers))
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return "causal" if self.causal else "sees everything"
 
     def forward(
         self,
         inputs: Int[Tensor, "b n"] | Float[Tensor, "b height width channels"],
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
         *,
         segments: Int[Tensor, "b n"] | None = None,
         memory: Memory | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """The last layer's vectors of token ids, or of an image.
+        """Return the last layer's vectors.
 
-        With a cache, ``inputs`` are the tokens after those that it has seen.
+        Args:
+            inputs: token ids, or the pixels of images. With a cache, the tokens that follow those in it.
+            valid: True for tokens, False for padding. Default: no padding.
+            segments: the segment of each token (BERT's token types). Default: the first one.
+            memory: the encoder's output, for cross-attention.
+            cache: keys and values of earlier steps; the new ones are appended.
         """
         batch, length = inputs.shape[0], self.embedding.length(inputs)
-        all_present, total = present, length
+        all_valid, total = valid, length
         if cache is not None:
-            all_present, total = cache.with_new(batch, length, present, inputs.device), cache.length + length
-        keys = positions_of(total, all_present, inputs.device)  # (t,) or (b, t)
+            all_valid, total = cache.with_new(batch, length, valid, inputs.device), cache.length + length
+        keys = positions_of(total, all_valid, inputs.device)  # (t,) or (b, t)
         queries = keys[..., total - length :]
-        # in a causal stack padding at the right edge lies in the future of every real token: nothing to hide
+        # in a causal stack, padding on the right is later than every token and so masked already
         hidden = self.causal and cache is None and keys.dim() == 1
         context = AttentionContext(
-            present=None if hidden else all_present,
+            valid=None if hidden else all_valid,
             causal=self.causal,
             scheme=self.scheme,
             queries=queries,
             keys=keys,
         )
-        x: Tensor = self.embedding(inputs, queries, total, segments, present)
+        x: Tensor = self.embedding(inputs, queries, total, segments, valid)
         if cache is not None:  # only now: a sequence that is too long must not leave a cache half extended
-            cache.present, cache.length = all_present, total
+            cache.valid, cache.length = all_valid, total
         memory_context = None if memory is None else memory.context(queries)
         for index, layer in enumerate(self.layers):
             x = layer(
                 x,
                 context,
-                present=present,
+                valid=valid,
                 memory=None if memory is None else memory.states,
                 memory_context=memory_context,
                 cache=None if cache is None else cache.layers[index],
             )
-        return x if self.final_norm is None else self.final_norm(x, present)
+        return x if self.final_norm is None else self.final_norm(x, valid)

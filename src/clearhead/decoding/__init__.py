@@ -1,4 +1,4 @@
-"""Search: from a step function to answers. It knows no model, but for the steppers that drive one."""
+"""Search: greedy, sampling and beam search over a step function. Only the steppers know about models."""
 
 from clearhead.decoding.beam import beam_search
 from clearhead.decoding.greedy import Sampler, each_token, greedy

@@ -1,6 +1,6 @@
-"""Beam search: the k best beginnings of every line, side by side.
+"""Beam search: the k best prefixes of every line are extended in parallel.
 
-Shapes: b lines, k beams of a line, V tokens of the vocabulary.
+Shapes: b lines, k beams of a line, V entries of the vocabulary.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from clearhead.decoding.stepper import Hypothesis, Stepper, length_penalty
 
 @dataclass
 class _Line:
-    """One line of the batch: its beams in order, and what is finished."""
+    """One line of the batch: its beams in order, and its finished hypotheses."""
 
     number: int
     longest: int
@@ -27,7 +27,7 @@ class _Line:
     def advance(
         self, candidates: list[tuple[float, int, int]], eos: int, penalty: float
     ) -> list[tuple[float, int, int]] | None:
-        """One step: of the candidates (log p, parent, token) those that go on, or None if the line is done."""
+        """Do one step: return the candidates (log p, parent, token) that continue, or None if the line is done."""
         going: list[tuple[float, int, int]] = []
         for rank, candidate in enumerate(candidates):
             value, parent, token = candidate
@@ -45,13 +45,13 @@ class _Line:
         full = len(self.finished) == self.width
         if not going or (full and going[0][0] / penalty <= self.finished[-1].score):
             return None
-        # every line has as many beams, so a line with too few repeats its last one as impossible
+        # every line has the same number of beams, so a line with too few repeats its last one with log p = −∞
         missing = self.width - len(going)
         self.beams = beams + [beams[-1]] * missing
         return going + [(-torch.inf, *going[-1][1:])] * missing
 
     def _end(self, hypothesis: Hypothesis) -> None:
-        """Keep the best ``width`` finished ones, the best first; of equal ones the first found."""
+        """Keep the best ``width`` finished hypotheses, the best first; of equal ones, the first found."""
         self.finished.append(hypothesis)
         self.finished.sort(key=lambda found: -found.score)
         del self.finished[self.width :]
@@ -60,13 +60,21 @@ class _Line:
 def beam_search(
     stepper: Stepper, rules: Rules, *, width: int, first: Sequence[int], eos: int, alpha: float = 0.0
 ) -> list[list[Hypothesis]]:
-    """The best hypotheses of each line, at most ``width``, the best first, all distinct.
+    """Return the best hypotheses of each line, at most ``width``, the best first, all distinct.
 
-    In every step the 2·width best continuations of a line are looked at in order; those among the first ``width`` that
-    end are finished, the first ``width`` others go on. Finished ones are ranked by log p / ((5 + |y|)/6)^α. A line
-    stops once it has ``width`` finished ones and its best open beam, at its present length, is not better than the
-    worst of them (for α = 0 that is exact: no open beam could still overtake); or at its longest length, where open
-    beams count as they are.
+    In every step the 2·width best continuations of a line are considered in order: those among the first ``width``
+    that end are finished, and the first ``width`` others continue. Finished hypotheses are ranked by
+    log p / ((5 + |y|)/6)^α. A line stops once it has ``width`` finished hypotheses and its best open beam, at its
+    current length, is not better than the worst of them (for α = 0 this is exact: no open beam can overtake), or at its
+    length limit, where open beams are returned as they are.
+
+    Args:
+        stepper: the model, fed token by token.
+        rules: lengths, and which tokens are allowed.
+        width: the number of beams, k.
+        first: the first token to feed, for each line.
+        eos: the end token.
+        alpha: the length penalty, α. Default: 0, none.
     """
     lines = [_Line(number, longest, width) for number, longest in enumerate(rules.longest)]
     results: list[list[Hypothesis]] = [[] for _ in lines]
@@ -101,7 +109,7 @@ def beam_search(
 def _best(scores: Tensor, sums: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The ``count`` best continuations of each line, over all its beams: (b, count) sums and places in k·V.
 
-    Each beam's own best are found first: nothing else can be among the best of the line.
+    The best of each beam are found first: nothing else can be among the best of the line.
     """
     _, beams, size = scores.shape
     values, tokens = (part.view(-1, beams, part.shape[1]) for part in best_places(scores.flatten(0, 1), count))
@@ -111,6 +119,6 @@ def _best(scores: Tensor, sums: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _candidates(values: Tensor, places: Tensor, size: int) -> list[tuple[float, int, int]]:
-    """(log p, parent, token) of what is possible, the best first."""
+    """(log p, parent, token) of all continuations with log p > −∞, the best first."""
     pairs = zip(values.tolist(), places.tolist(), strict=True)
     return [(value, *divmod(place, size)) for value, place in pairs if value > -torch.inf]

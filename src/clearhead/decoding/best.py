@@ -1,10 +1,9 @@
-"""The largest of many values, block by block.
+"""Argmax and top-k over many values, faster than torch's on a CPU.
 
-torch finds the largest value of a row with its full width of vectors, but its place one by one. So, for the places of
-several, rows are cut into blocks: the largest of each block is found fast, and only the blocks that can hold the best
-are searched for places.
+torch finds the maximum of a row with vector instructions, but its index one value at a time. So for a top-k, rows are
+cut into blocks: the maximum of each block is found fast, and only blocks that can contain the best values are searched.
 
-Shapes: r rows, V values of a row, c places wanted.
+Shapes: r rows, V values of a row, c indices wanted.
 """
 
 import torch
@@ -12,15 +11,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 BLOCK = 64
-"""Values of a block."""
+"""Values per block."""
 FROM = 1024
-"""From so many values a row on it pays."""
+"""Fewest values per row for which blocks are faster."""
 
 
 def best_place(values: Float[Tensor, "r V"]) -> Int[Tensor, "r"]:
-    """Where the largest value of each row stands: the first of equal ones.
+    """The index of the largest value of each row, the first of equal ones.
 
-    NumPy finds the place, too, with the full width of vectors.
+    NumPy, unlike torch, finds the index with vector instructions.
     """
     if values.dtype is not torch.float32 or values.device.type != "cpu":
         return values.argmax(-1)
@@ -28,9 +27,9 @@ def best_place(values: Float[Tensor, "r V"]) -> Int[Tensor, "r"]:
 
 
 def best_places(values: Float[Tensor, "r V"], count: int) -> tuple[Float[Tensor, "r c"], Int[Tensor, "r c"]]:
-    """The ``count`` largest values of each row, the largest first, and where they stand.
+    """The ``count`` largest values of each row, the largest first, and their indices.
 
-    No value outside of the ``count`` blocks with the largest maxima can be among them.
+    No value outside the ``count`` blocks with the largest maxima can be among them.
     """
     if values.shape[1] < max(FROM, 2 * count * BLOCK):
         best = values.topk(min(count, values.shape[1]), dim=-1)
@@ -52,7 +51,7 @@ def _block_maxima(values: Float[Tensor, "r V"]) -> Float[Tensor, "r m"]:
 def _inside(
     values: Float[Tensor, "r V"], blocks: Int[Tensor, "r m"]
 ) -> tuple[Float[Tensor, "r n"], Int[Tensor, "r n"]]:
-    """The values inside of these blocks, and their places; behind the end of a row there is −∞."""
+    """The values in these blocks, and their indices; −∞ past the end of a row."""
     size = values.shape[1]
     places = (blocks[:, :, None] * BLOCK + torch.arange(BLOCK)).flatten(1)
     if size % BLOCK == 0:

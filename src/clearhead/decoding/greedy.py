@@ -1,6 +1,6 @@
-"""Greedy search and sampling: one token after the other, one way to write each line.
+"""Greedy search and sampling: one hypothesis for each line.
 
-Shapes: b lines, V tokens of the vocabulary.
+Shapes: b lines, V entries of the vocabulary.
 """
 
 import math
@@ -16,15 +16,23 @@ from clearhead.decoding.rules import Rules
 from clearhead.decoding.stepper import Hypothesis, Stepper
 
 Pick = Callable[[Tensor, list[int]], Tensor]
-"""From the values of every token, (b, V), and the numbers of the lines, to a token for each line, (b,)."""
+"""(logits (b, V), numbers of the lines) → a token for each line, (b,)."""
 
 
 def greedy(
     stepper: Stepper, rules: Rules, *, first: Sequence[int], eos: int, scored: bool = False, pick: Pick | None = None
 ) -> list[Hypothesis]:
-    """The answer to each line: always the most probable token, or the one that ``pick`` draws.
+    """Return one hypothesis for each line: always the most probable token, or the one that ``pick`` returns.
 
-    A line that is finished leaves the batch at once. A line of which no token may come next ends as well.
+    Finished lines leave the batch at once. A line for which no token is allowed ends as well.
+
+    Args:
+        stepper: the model, fed token by token.
+        rules: lengths, and which tokens are allowed.
+        first: the first token to feed, for each line.
+        eos: the end token.
+        scored: whether log-probabilities are computed; otherwise they are NaN, and the search is a little faster.
+        pick: chooses the next token, such as a ``Sampler``. Default: the most probable one.
     """
     answers: list[Hypothesis] = [Hypothesis([], 0.0, 0.0, finished=False)] * len(first)
     written: list[list[int]] = [[] for _ in first]
@@ -45,10 +53,10 @@ def greedy(
             chosen = values.gather(1, tokens[:, None])[:, 0].tolist()
         length += 1
         going_on = []
-        # a few lines of plain Python cost less than as many operations on small tensors
+        # plain Python is faster here than operations on small tensors
         for row, token in enumerate(tokens.tolist()):
             line = alive[row]
-            stuck = bool(chosen) and chosen[row] == -math.inf  # nothing may come next
+            stuck = bool(chosen) and chosen[row] == -math.inf  # no token is allowed
             ended = token == eos and not stuck
             if scored and not stuck:
                 totals[line] += chosen[row]
@@ -71,7 +79,7 @@ def greedy(
 def each_token(
     stepper: Stepper, rules: Rules, *, first: Sequence[int], eos: int, pick: Pick | None = None
 ) -> Iterator[int]:
-    """The tokens of the only line, each as soon as it is known."""
+    """Yield the tokens of the only line, each as soon as it is known; the arguments of ``greedy``."""
     written: list[int] = []
     token = first[0]
     while len(written) < rules.longest[0]:
@@ -87,38 +95,38 @@ def each_token(
 
 @dataclass
 class Sampler:
-    """Draws the next token from the model's own distribution, or from its likely part.
+    """Samples the next token from the model's distribution, optionally truncated.
 
-    Each line has random numbers of its own, which follow from the seed and the line's number alone: what is drawn does
-    not depend on the other lines of the batch.
+    Each line has its own random numbers, which depend only on the seed and the line's number, and so not on the other
+    lines of the batch.
     """
 
     seed: int = 0
     temperature: float = 1.0
-    """Logits are divided by it: below 1 the likely becomes likelier."""
+    """Logits are divided by it; below 1, probable tokens become more probable."""
     top_k: int | None = None
-    """Only the k most probable tokens."""
+    """Sample from the k most probable tokens only."""
     top_p: float | None = None
-    """Only the most probable tokens that together have this probability."""
+    """Sample only from the most probable tokens whose probabilities add up to this value (nucleus sampling)."""
 
     def __post_init__(self) -> None:
         self._random: dict[int, np.random.Generator] = {}
 
     def __call__(self, values: Tensor, numbers: list[int]) -> Tensor:
-        """A token for each line; values are logits or log-probabilities."""
+        """Return a token for each line; ``values`` are logits or log-probabilities."""
         ordered, order = values.double().sort(dim=-1, descending=True, stable=True)
-        # the best is 0 before the division: the coldest temperature leaves it as it is, and the others far behind
+        # the best value is 0 before the division, so that it stays finite at the lowest temperature
         probabilities = ((ordered - ordered[:, :1]) / self.temperature).softmax(-1)
         if self.top_k is not None and self.top_k < probabilities.shape[1]:
             probabilities[:, self.top_k :] = 0.0
         before = probabilities.cumsum(-1) - probabilities
         if self.top_p is not None:
-            # of the tokens that top_k has left
+            # among the tokens that top_k has left
             probabilities[before >= self.top_p * probabilities.sum(-1, keepdim=True)] = 0.0
         total = probabilities.cumsum(-1)
         draws = torch.tensor([[self._draw(number)] for number in numbers], dtype=torch.float64)
         place = torch.searchsorted(total, draws * total[:, -1:], right=True).clamp(max=values.shape[-1] - 1)
-        # a draw that rounding pushes behind the last possible token takes that one
+        # a draw that rounding pushes past the last possible token takes that one
         last = (probabilities > 0).sum(-1, keepdim=True) - 1
         return order.gather(1, torch.minimum(place, last.clamp(min=0)))[:, 0]
 

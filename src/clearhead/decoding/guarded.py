@@ -1,6 +1,6 @@
-"""A stepper that is watched: what the next steps would take is asked for before it is taken.
+"""A stepper that checks the free memory before answers grow.
 
-Shapes: b lines, k beams of a line, V tokens of the vocabulary.
+Shapes: b lines, k beams of a line, V entries of the vocabulary.
 """
 
 from collections.abc import Callable
@@ -10,13 +10,15 @@ from torch import Tensor
 from clearhead.decoding.stepper import Stepper
 
 FIRST = 16
-"""Tokens that every answer has room for from the start; from then on the room doubles."""
+"""Tokens for which memory is checked at the start; this number doubles whenever it is reached."""
 
 
 class GuardedStepper:
-    """Another stepper, and a check whenever the room that answers need is about to double.
+    """Wraps a stepper, and calls ``check`` whenever the length of answers is about to double.
 
-    ``check`` is given lines and tokens; it raises ``DoesNotFit`` if there is no memory for as many.
+    Args:
+        stepper: the stepper.
+        check: called with the number of lines and of tokens; raises ``DoesNotFit`` if memory does not suffice for them.
     """
 
     def __init__(self, stepper: Stepper, check: Callable[[int, int], None]) -> None:
@@ -32,5 +34,5 @@ class GuardedStepper:
         return self._stepper.step(ids)
 
     def keep(self, lines: Tensor, beams: Tensor | None = None) -> None:
-        """Go on with these lines and beams."""
+        """Continue with these lines and beams."""
         self._stepper.keep(lines, beams)

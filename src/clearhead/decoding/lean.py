@@ -1,12 +1,12 @@
-"""The stepper for the usual encoder-decoder, about as fast as eager torch can be: one new token a step, on a CPU.
+"""A fast stepper for standard encoder-decoders on a CPU: one new token per step, with little overhead.
 
-It computes what the model's own modules compute (a test holds the two equal for every model that it takes), with less
-around it: q, k and v come from one product whose weights lie as it reads them, with the scale inside; sums are made in
-place; and the beams of a line are queries over one copy of its source and of what they have written. Models that it
-does not know are left to ``ModelStepper``.
+It computes what the model's own modules compute (a test holds the two equal for every model that it supports), but
+faster: q, k and v come from one product with weights in the layout that it reads and the scale folded in; sums are made
+in place; and the beams of a line are queries over one copy of the source and of their tokens. Other models use
+``ModelStepper``.
 
-Shapes: b lines, k beams of a line, r = b·k rows, h heads, n source tokens, t tokens so far, c tokens that there is room
-for, m = t·k slots, d features, e features of a head, V tokens of the vocabulary.
+Shapes: b lines, k beams of a line, r = b·k rows, h heads, n source tokens, t tokens so far, c tokens of capacity, m =
+t·k slots, d features, e features of a head, V entries of the vocabulary.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ Map = Callable[[Tensor], Tensor]
 
 
 def lean_decoder(model: nn.Module) -> "LeanDecoder | None":
-    """The model's decoder made lean, or None if some part of it is not of the usual kind."""
+    """Make the fast decoder of a model, or return None if it does not support some part of the model."""
     return LeanDecoder(model) if isinstance(model, Seq2Seq) and _usual(model) else None
 
 
@@ -38,7 +38,7 @@ def _usual(model: Seq2Seq) -> bool:
 
 
 def _usual_scheme(scheme: RelativePosition | None) -> bool:
-    """Whether a scheme only turns queries and keys, or adds a bias to the scores."""
+    """Whether a scheme only rotates queries and keys, or adds a bias to the scores."""
     usual = RelativePosition
     return scheme is None or (type(scheme).key_term, type(scheme).value_term) == (usual.key_term, usual.value_term)
 
@@ -64,7 +64,11 @@ def _usual_attention(attention: nn.Module | None) -> bool:
 
 
 class LeanDecoder:
-    """The weights of a decoder, laid out once for many batches."""
+    """The weights of a decoder, arranged once for many batches.
+
+    Args:
+        model: an encoder-decoder that ``lean_decoder`` supports.
+    """
 
     def __init__(self, model: Seq2Seq) -> None:
         self.model, decoder = model, model.decoder
@@ -78,20 +82,20 @@ class LeanDecoder:
         self.output = _logits(weight, None if model.output.bias is None else model.output.bias.detach())
 
     def current(self) -> bool:
-        """Whether the model still has the weights that were laid out, and attention of the usual kind."""
+        """Whether the model still has the same weights and is still supported."""
         return self._changes == self._count_changes() and _usual(self.model)
 
     def _count_changes(self) -> list[int]:
-        # a tensor made in inference mode has no count, and is not meant to change
+        # a tensor made in inference mode has no version, and is not meant to change
         return [0 if part.is_inference() else part._version for part in self.model.parameters()]
 
-    def reading(self, source: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None) -> "LeanStepper":
-        """Read these sources and be ready to write."""
-        return LeanStepper(self, source, present)
+    def reading(self, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> "LeanStepper":
+        """Encode these sources and return a stepper."""
+        return LeanStepper(self, source, valid)
 
 
 class _LeanLayer:
-    """One decoder layer's weights."""
+    """The weights of one decoder layer."""
 
     def __init__(self, layer: Layer) -> None:
         own, cross, around_cross = layer.attention, layer.cross, layer.around_cross
@@ -114,7 +118,7 @@ def _identity(x: Tensor) -> Tensor:
 
 
 def _linear(*maps: nn.Module, scales: tuple[float, ...] = (1.0, 1.0)) -> Map:
-    """x ↦ xWᵀ + b of one map, or of several side by side, each times its scale."""
+    """x ↦ xWᵀ + b of one linear map, or of several concatenated, each multiplied by its scale."""
     weights, biases = [], []
     for part, scale in zip(maps, scales, strict=False):
         assert isinstance(part, nn.Linear)
@@ -125,7 +129,7 @@ def _linear(*maps: nn.Module, scales: tuple[float, ...] = (1.0, 1.0)) -> Map:
 
 
 def _logits(weight: Float[Tensor, "d V"], bias: Float[Tensor, "V"] | None) -> Map:
-    """x ↦ xW + b. On one thread NumPy's product is the faster one for several rows and a matrix as wide as this."""
+    """x ↦ xW + b. On one thread, NumPy's product is faster than torch's for several rows and a wide matrix."""
 
     def logits(x: Tensor) -> Tensor:
         if len(x) == 1 or torch.get_num_threads() > 1 or x.dtype is not torch.float32:
@@ -149,7 +153,7 @@ def _norm(norm: nn.Module) -> Map:
 
 
 def _around(part: AddNorm) -> tuple[Map, Map]:
-    """What Add & Norm does before a sublayer, and after the sum."""
+    """The parts of Add & Norm before a sublayer and after the sum."""
     norm = _norm(part.norm)
     return (norm, _identity) if part.place == "pre" else (_identity, norm)
 
@@ -179,21 +183,26 @@ def _embed(embedding: Embedding) -> Callable[[Tensor, Tensor, int], Tensor]:
 
 
 class LeanStepper:
-    """Where a batch of lines stands.
+    """The state of a batch of lines.
 
-    Keys and values stay where they were written: all beams of a line look at one pool, c times × k slots, and each sees
-    only the slots of its own ancestors. A beam that continues another one takes over what that one sees.
+    Keys and values stay where they were written: all beams of a line share one buffer of c × k slots, and a mask leaves
+    each beam only the slots of its own ancestors. A beam that continues another one copies its mask.
+
+    Args:
+        decoder: the weights.
+        source: the source tokens.
+        valid: True for source tokens, False for padding. Default: no padding.
     """
 
     def __init__(
-        self, decoder: LeanDecoder, source: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None
+        self, decoder: LeanDecoder, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None
     ) -> None:
         self._decoder = decoder
-        memory = decoder.model.encode(source, present)
+        memory = decoder.model.encode(source, valid)
         self._length, self._lines, self._beams = 0, len(source), 1
         self._padding: Float[Tensor, "b 1 1 n"] | None = None
-        if memory.present is not None:
-            padding = torch.zeros(memory.present.shape).masked_fill_(~memory.present, -torch.inf)
+        if memory.valid is not None:
+            padding = torch.zeros(memory.valid.shape).masked_fill_(~memory.valid, -torch.inf)
             self._padding = padding[:, None, None]
         self._cross = [_key_values(layer, memory.states) for layer in decoder.layers]
         self._own = [
@@ -213,15 +222,15 @@ class LeanStepper:
         bias = self._bias(here)
         for number, layer in enumerate(decoder.layers):
             before, after = layer.around[0]
-            x = after(self._look_back(number, layer, before(x), here, bias).add_(x))
+            x = after(self._self_attention(number, layer, before(x), here, bias).add_(x))
             before, after = layer.around[1]
-            x = after(self._look_across(number, layer, before(x)).add_(x))
+            x = after(self._cross_attention(number, layer, before(x)).add_(x))
             before, after = layer.around[2]
             x = after(layer.feedforward(before(x)).add_(x))
         return decoder.output(decoder.final_norm(x)).view(*ids.shape, -1)
 
     def _make_room(self) -> None:
-        """The buffers double when they are full; the newest slots are each seen by their own beam."""
+        """Double the buffers when they are full; let each beam attend to its own newest slot."""
         if self._length > len(self._places):
             self._own = [torch.cat((own, torch.empty_like(own)), dim=3) for own in self._own]
             self._places = torch.arange(2 * len(self._places))
@@ -231,7 +240,7 @@ class LeanStepper:
             self._others = torch.cat((self._others, newest.expand(self._lines, -1, -1, -1)), dim=2)
 
     def _bias(self, here: Int[Tensor, "1"]) -> Float[Tensor, "b2 h2 k2 m"] | None:
-        """What is added to the scores over t·k slots: the scheme's bias, and −∞ for what a beam does not see."""
+        """The bias over t·k slots: the scheme's, and −∞ for slots that are masked for a beam."""
         scheme, others = self._decoder.scheme, self._others
         bias = None if scheme is None else scheme.bias(here, self._places[: self._length])  # (h, 1, t)
         if bias is not None:
@@ -241,7 +250,7 @@ class LeanStepper:
         hidden = others.flatten(2)[:, None]  # (b, 1, k, t·k)
         return hidden if bias is None else hidden + bias
 
-    def _look_back(
+    def _self_attention(
         self,
         number: int,
         layer: _LeanLayer,
@@ -249,7 +258,7 @@ class LeanStepper:
         here: Int[Tensor, "1"],
         bias: Float[Tensor, "b2 h2 k2 m"] | None,
     ) -> Float[Tensor, "r d"]:
-        """Self-attention of the newest token over all so far."""
+        """Self-attention of the newest token over all tokens so far."""
         lines, beams, heads, own = self._lines, self._beams, layer.heads, self._own[number]
         parts = layer.qkv(x).view(lines, beams, 3, heads, layer.size)
         scheme = self._decoder.scheme
@@ -266,8 +275,8 @@ class LeanStepper:
         mixed = torch.bmm(scores.softmax(-1), values).view(lines, heads, beams, -1)
         return layer.out(mixed.transpose(1, 2).reshape(len(x), -1))
 
-    def _look_across(self, number: int, layer: _LeanLayer, x: Float[Tensor, "r d"]) -> Float[Tensor, "r d"]:
-        """Attention over the source: the beams of a line are queries over one copy of it."""
+    def _cross_attention(self, number: int, layer: _LeanLayer, x: Float[Tensor, "r d"]) -> Float[Tensor, "r d"]:
+        """Cross-attention: the beams of a line are queries over one copy of its source."""
         keys, values = self._cross[number]  # (b, h, e, n) and (b, h, n, e)
         lines, heads, size, length = keys.shape
         query = layer.cross_query(x).view(lines, self._beams, heads, size).transpose(1, 2)
@@ -278,7 +287,7 @@ class LeanStepper:
         return layer.cross_out(mixed.view(lines, heads, -1, size).transpose(1, 2).reshape(len(x), -1))
 
     def keep(self, lines: Int[Tensor, "b2"], beams: Int[Tensor, "b2 k2"] | None = None) -> None:
-        """Go on with these lines and beams, which may become more; of beams that move no key is copied."""
+        """Continue with these lines and beams, of which there may be more; reordering beams copies no keys."""
         if len(lines) != self._lines or not torch.equal(lines, torch.arange(len(lines))):
             self._cross = [(keys[lines], values[lines]) for keys, values in self._cross]
             self._own = [own[:, lines] for own in self._own]
@@ -293,7 +302,7 @@ class LeanStepper:
             self._others = self._others[torch.arange(self._lines)[:, None], beams]
 
     def _widen(self, beams: int) -> None:
-        """More slots a time; those of the times so far are empty, and nobody sees them."""
+        """Add slots for more beams; at earlier positions they are empty and masked."""
         more = beams - self._beams
         self._own = [F.pad(own, (0, 0, 0, more)) for own in self._own]
         others = self._others
@@ -303,7 +312,7 @@ class LeanStepper:
 
 
 def _key_values(layer: _LeanLayer, states: Float[Tensor, "b n d"]) -> tuple[Tensor, Tensor]:
-    """Keys (b, h, e, n), as the product with queries reads them, and values (b, h, n, e) of the source."""
+    """Keys (b, h, e, n), in the layout for the product with queries, and values (b, h, n, e) of the source."""
     batch, length, _ = states.shape
     both = layer.cross_key_value(states.flatten(0, 1)).view(batch, length, 2, layer.cross_heads, -1)
     keys, values = both.unbind(2)  # (b, n, h, e)

@@ -1,6 +1,6 @@
-"""The stepper that works with every model that writes: it calls the model's own modules.
+"""A stepper for every model that generates text: it calls the model's own modules.
 
-Shapes: b lines, k beams of a line, n source tokens, V tokens of the vocabulary.
+Shapes: b lines, k beams of a line, n source tokens, V entries of the vocabulary.
 """
 
 from collections.abc import Sequence
@@ -13,30 +13,36 @@ from clearhead.models import LanguageModel, Seq2Seq, State, Writer
 
 
 class ModelStepper:
-    """Every beam is a row of the model's batch."""
+    """Feeds a model; every beam is a row of its batch.
+
+    Args:
+        model: an encoder-decoder or a language model.
+        state: its state, to which tokens are added.
+        beams: the number of beams, k. Default: 1.
+    """
 
     def __init__(self, model: Writer, state: State, beams: int = 1) -> None:
         self.model, self.state, self._beams = model, state, beams
         self._device = next(model.parameters()).device
 
     @classmethod
-    def reading(cls, model: Seq2Seq, source: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None) -> "ModelStepper":
-        """Read these sources and be ready to write."""
+    def reading(cls, model: Seq2Seq, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None) -> "ModelStepper":
+        """Encode these sources and return a stepper."""
         device = next(model.parameters()).device
-        return cls(model, model.start(source.to(device), None if present is None else present.to(device)))
+        return cls(model, model.start(source.to(device), None if valid is None else valid.to(device)))
 
     @classmethod
     def prompted(cls, model: LanguageModel, prompts: Sequence[Sequence[int]]) -> "ModelStepper":
-        """Read all but the last token of each prompt, and be ready to be fed that one."""
+        """Feed all tokens of each prompt except the last and return a stepper, which is fed the last one next."""
         device = next(model.parameters()).device
         state = model.start()
         width = max(map(len, prompts)) - 1
         if width:
-            # padded at the left, so that all lines end together
+            # padded on the left, so that all lines end together
             missing = torch.tensor([[width - len(prompt) + 1] for prompt in prompts], device=device)
             ids = [[0] * (width - len(prompt) + 1) + list(prompt[:-1]) for prompt in prompts]
-            present = torch.arange(width, device=device) >= missing
-            model.step(torch.tensor(ids, device=device), state, None if bool(present.all()) else present)
+            valid = torch.arange(width, device=device) >= missing
+            model.step(torch.tensor(ids, device=device), state, None if bool(valid.all()) else valid)
         return cls(model, state)
 
     def step(self, ids: Int[Tensor, "b k"]) -> Float[Tensor, "b k V"]:
@@ -46,7 +52,7 @@ class ModelStepper:
         return logits.view(batch, self._beams, -1)
 
     def keep(self, lines: Int[Tensor, "r"], beams: Int[Tensor, "r k"] | None = None) -> None:
-        """Go on with these lines and beams."""
+        """Continue with these lines and beams."""
         if beams is None:
             beams = torch.arange(self._beams).expand(len(lines), -1)
         self.state.select((lines[:, None] * self._beams + beams).flatten().to(self._device))

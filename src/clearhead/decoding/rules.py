@@ -1,6 +1,6 @@
-"""Which tokens may come next: lengths, forced beginnings, forbidden tokens, permitted outputs.
+"""Constraints on search: length limits, forced prefixes, banned tokens, permitted outputs.
 
-Rules forbid tokens after the model has spoken: a score stays the model's own log-probability.
+Rules apply to the model's log-probabilities without renormalising them, so scores stay the model's own.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -12,11 +12,15 @@ import torch
 from torch import Tensor
 
 Allowed = Callable[[int, list[int]], Collection[int] | None]
-"""(number of the line, its tokens so far) → the tokens that may come next, the end token among them; None for all."""
+"""(number of the line, its tokens so far) → the tokens allowed next, perhaps including the end token; None for all."""
 
 
 class Trie:
-    """The outputs that are permitted, as an ``Allowed``: after a beginning, only what continues one of them.
+    """Restricts answers to given outputs: after each prefix, only tokens that continue one of them are allowed.
+
+    Args:
+        outputs: the permitted outputs, without the end token.
+        eos: the end token.
 
     >>> trie = Trie([[5, 6], [5, 7, 8]], eos=2)
     >>> sorted(trie(0, [5])), sorted(trie(0, [5, 6])), sorted(trie(0, [9]))
@@ -31,7 +35,7 @@ class Trie:
                 node = node.setdefault(token, {})
 
     def __call__(self, _line: int, tokens: list[int]) -> Collection[int]:
-        """The tokens that may follow."""
+        """Return the tokens that are allowed next."""
         node: Mapping[int, Any] = self._root
         for token in tokens:
             node = node.get(token, {})
@@ -40,45 +44,51 @@ class Trie:
 
 @dataclass(frozen=True)
 class Rules:
-    """What search must obey; without any, it costs nothing."""
+    """The constraints of one batch; without any, they cost nothing."""
 
     longest: Sequence[int]
-    """The most tokens of each line, the end not counted; a line that reaches it ends there."""
+    """The length limit of each line, without the end token."""
     shortest: Sequence[int] = ()
-    """The fewest tokens of each line; no lines: 0."""
+    """The fewest tokens of each line; empty for 0."""
     prefixes: Sequence[Sequence[int]] = ()
-    """Tokens that each line must begin with; no lines: none."""
+    """The tokens with which each line must begin; empty for none."""
     banned: Sequence[int] = ()
-    """Tokens that are never written."""
+    """Tokens that are never generated."""
     allowed: Allowed | None = None
+    """Returns the tokens allowed next; None for all."""
     numbers: Sequence[int] = field(default=())
-    """What ``allowed`` and sampling call each line; no lines: 0, 1, 2 …"""
+    """The number of each line, for ``allowed`` and for sampling; empty for 0, 1, 2 …"""
 
     def number(self, line: int) -> int:
-        """The name of a line, whatever batch it is in."""
+        """The number of a line, which does not depend on the batch."""
         return self.numbers[line] if self.numbers else line
 
     @property
     def plain(self) -> bool:
-        """Whether every token may always come."""
+        """Whether all tokens are always allowed."""
         return not (self.banned or self.allowed or any(self.shortest) or any(self.prefixes))
 
     @property
     def lenient(self) -> bool:
-        """Whether something may always come next: at most single tokens are banned."""
+        """Whether some token is always allowed: at most single tokens are banned."""
         return not (self.look_back or any(self.shortest))
 
     @property
     def look_back(self) -> bool:
-        """Whether what may come next depends on the tokens before, not only on how many they are."""
+        """Whether the allowed tokens depend on the tokens so far, and not only on their number."""
         return self.allowed is not None or any(self.prefixes)
 
     def forbid(
         self, values: Tensor, lines: Sequence[int], length: int, written: Sequence[Sequence[list[int]]], eos: int
     ) -> None:
-        """Set to −∞, in place, what may not come next: values (b, k, V) of these lines.
+        """Set the values of tokens that are not allowed to −∞, in place.
 
-        Their beams have ``length`` tokens, which are ``written``; they are only needed if the rules look back.
+        Args:
+            values: log-probabilities or logits, (b, k, V).
+            lines: the lines, as indices into the rules.
+            length: the number of tokens so far.
+            written: the tokens of each beam of each line; needed only if ``look_back``.
+            eos: the end token.
         """
         if self.banned:
             values.index_fill_(2, self._banned, -torch.inf)

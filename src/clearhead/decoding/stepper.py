@@ -1,6 +1,6 @@
-"""What search needs of a model: lines that are written token by token.
+"""The interface between search and models.
 
-Shapes: b lines, k beams of a line, V tokens of the vocabulary.
+Shapes: b lines, k beams of a line, V entries of the vocabulary.
 """
 
 import sys
@@ -12,37 +12,41 @@ from torch import Tensor
 
 @runtime_checkable
 class Stepper(Protocol):
-    """A batch of lines, each with the same number of beams, that stand after the same number of tokens."""
+    """A batch of lines being generated, each with the same number of beams and of tokens so far."""
 
     def step(self, ids: Tensor) -> Tensor:
-        """Feed the next token to every beam, (b, k), and get the logits of the one after it, (b, k, V).
+        """Feed the next token to every beam, (b, k), and return the logits of the one after it, (b, k, V).
 
-        The logits may be written over.
+        The caller may overwrite the logits.
         """
 
     def keep(self, lines: Tensor, beams: Tensor | None = None) -> None:
-        """Go on with these lines, (r,), and forget the others; row j of ``beams``, (r, k), says which beam of its
-        line each new beam continues, of which there may be more than before; None if they stay as they are.
+        """Continue with some lines and drop the others.
+
+        Args:
+            lines: the lines to keep, (r,).
+            beams: for each of them, which beam each new beam continues, (r, k); k may be larger than before. Default:
+                the beams stay as they are.
         """
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One way to write a line."""
+    """One candidate answer to a line."""
 
     tokens: list[int]
-    """Without the end token."""
+    """The tokens, without the end token."""
     log_probability: float
-    """log p of all tokens, and of the end if it was reached; NaN if nobody asked."""
+    """log p of all tokens, and of the end token if it was reached; NaN if it was not computed."""
     score: float
-    """What beams are ranked by: log p over the length penalty; where there is one hypothesis, log p itself."""
+    """The value by which beams are ranked: log p divided by the length penalty; without a beam, log p."""
     finished: bool = True
-    """False if the longest length was reached before the end."""
+    """False if the length limit was reached before the end token."""
 
 
 def length_penalty(length: int, alpha: float) -> float:
-    """GNMT's ((5 + |y|)/6)^α, where the end counts as a token; 1 for α = 0."""
+    """GNMT's ((5 + |y|)/6)^α, where |y| includes the end token; 1 for α = 0."""
     try:
         return float(((5 + length) / 6) ** alpha)
-    except OverflowError:  # then only the length counts, and all long answers are worth the same
+    except OverflowError:  # all answers this long then get the same score, 0
         return sys.float_info.max

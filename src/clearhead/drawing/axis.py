@@ -1,4 +1,4 @@
-"""An axis: from values to places between 0 and 1, and the values that are written beside it."""
+"""An axis of a figure: it maps values to places between 0 and 1, and has ticks."""
 
 import math
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ _SUPER = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class Axis:
-    """From ``low`` to ``high``; logarithmic if ``log``."""
+    """An axis from ``low`` to ``high``; logarithmic if ``log``."""
 
     low: float
     high: float
@@ -20,7 +20,7 @@ class Axis:
 
     @classmethod
     def over(cls, values: Iterable[float], *, log: bool = False, from_zero: bool = False, room: float = 0.0) -> "Axis":
-        """An axis that holds all values, with some room at both ends; for a logarithm they must be positive."""
+        """An axis for these values, with a margin at both ends; for a logarithmic one they must be positive."""
         known = sorted(set(values))
         low, high = min(known[0], 0.0) if from_zero else known[0], known[-1]
         if log:
@@ -36,7 +36,7 @@ class Axis:
         return cls(low, high, False, tuple(index * step for index in range(first, last + 1)))
 
     def place(self, value: float) -> float:
-        """Where a value stands, from 0 at the low end to 1 at the high end."""
+        """The place of a value, from 0 at the low end to 1 at the high end."""
         if self.log:
             return math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
@@ -50,7 +50,7 @@ def axes(figure: Lines) -> tuple[Axis, Axis]:
 
 
 def tick_text(value: float) -> str:
-    """A value in few letters.
+    """Format a value briefly.
 
     >>> [tick_text(value) for value in (0.25, 1000.0, 4096.0, 2_000_000.0, 1e-6)]
     ['0.25', '1,000', '4,096', '2M', '10⁻⁶']
@@ -78,6 +78,6 @@ def _log_ticks(low: float, high: float, *, sizes: bool) -> tuple[float, ...]:
 
 
 def _nice(step: float) -> float:
-    """The next of 1, 2, 2.5, 5 times a power of ten."""
+    """The next number of the form 1, 2, 2.5 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= step * (1 - 1e-9))

@@ -1,4 +1,4 @@
-"""Pictures as data: drawn as SVG for a page, and with letters for a terminal. Nothing here imports torch."""
+"""Figures as data, to be drawn as SVG or as text. Nothing here imports torch."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class Lines:
 
     title: str
     alt: str
-    """What the picture shows, in a sentence, for those who cannot see it."""
+    """A text alternative: what the figure shows, in a sentence."""
     x_label: str
     y_label: str
     series: tuple[Series, ...]
@@ -34,19 +34,19 @@ class Lines:
 
 @dataclass(frozen=True)
 class Bars:
-    """A value for every label, for one series or several side by side."""
+    """A bar chart of one or several series."""
 
     title: str
     alt: str
     y_label: str
     labels: tuple[str, ...]
     series: tuple[tuple[str, tuple[float, ...]], ...]
-    """Names and values, one value for every label."""
+    """The series, each with one value for every label."""
 
 
 @dataclass(frozen=True)
 class Heat:
-    """A matrix: the larger a value, the fuller its cell."""
+    """A heat map: the larger a value, the fuller its cell."""
 
     title: str
     alt: str
@@ -56,7 +56,7 @@ class Heat:
     rows: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     signed: bool = False
-    """Values of both signs around 0."""
+    """Whether values have both signs, around 0."""
 
 
 Figure = Lines | Bars | Heat

@@ -1,7 +1,7 @@
-"""Figures as SVG: no script, no outside reference, readable in light and in dark, with a text alternative.
+"""Figures as SVG: without scripts and external references, for light and dark pages, with a text alternative.
 
-Colours are classes, so that a page chooses them once; series also differ in their dashes and marks, so that a reader
-who sees no colours tells them apart.
+Colours are CSS classes, so that a page defines them once. Series also differ in dashes and marks, so that they can be
+distinguished without colours.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from clearhead.drawing.figure import Bars, Figure, Heat, Lines
 WIDTH = 460
 LEFT, RIGHT, TOP, BOTTOM = 62, 16, 12, 44
 LETTER = 6.6
-"""About the width of a letter of 12 pixels."""
+"""Approximate width of a letter at 12 pixels."""
 DASHES = ("", "7 4", "2 4", "9 4 2 4", "1 3")
 STYLE = (files("clearhead.drawing") / "plot.css").read_text(encoding="utf-8")
 _PAPER = f"<style>{STYLE}\nsvg {{ background: var(--plot-paper); }}</style>"
@@ -103,7 +103,7 @@ def _upright(label: str, middle: float) -> str:
 
 
 def _legend(names: Sequence[str], marks: bool = True) -> tuple[list[str], int]:
-    """The names of the series in as many rows as they need, and the height of those rows."""
+    """The legend, in as many rows as needed, and its height."""
     if len(names) == 1 and not names[0]:
         return [], 0
     parts, x, y = [], LEFT, TOP + 6
@@ -126,12 +126,12 @@ def _dash(index: int) -> str:
 
 
 def _bars(figure: Bars) -> tuple[int, list[str]]:
-    """Lying bars: their labels may be long, and read from left to right."""
+    """Horizontal bars, as labels may be long."""
     legend, down = _legend([name for name, _ in figure.series], marks=False)
     top = TOP + down
     longest = max(map(len, figure.labels))
     left = min(int(longest * LETTER) + 14, WIDTH // 2)
-    right = 62  # the value is written behind its bar
+    right = 62  # the value is written after its bar
     x = Axis.over((value for _, values in figure.series for value in values), from_zero=True)
     thick = 18 if len(figure.series) == 1 else 13
     gap, wide = 10, WIDTH - left - right
@@ -199,7 +199,7 @@ def _short(value: float) -> str:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most so many letters."""
+    """Break a text into lines of at most this many letters."""
     lines: list[str] = []
     for word in text.split():
         if lines and len(lines[-1]) + 1 + len(word) <= width:

@@ -1,4 +1,4 @@
-"""Figures with letters, for a terminal."""
+"""Figures as text, for a terminal."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -12,7 +12,7 @@ COLUMNS, ROWS = 56, 12
 
 
 def text(figure: Figure) -> str:
-    """The figure as lines of text."""
+    """Draw a figure as lines of text."""
     draw = _lines if isinstance(figure, Lines) else _bars if isinstance(figure, Bars) else _heat
     return "\n".join(line.rstrip() for line in (figure.title, *draw(figure)))  # type: ignore[arg-type]
 
@@ -46,7 +46,7 @@ def _lines(figure: Lines) -> Iterator[str]:
 
 
 def _at(places: list[tuple[float, float]], x: float) -> float | None:
-    """The height of a curve at x, between its points; None outside of them."""
+    """The interpolated value of a curve at x; None outside of its points."""
     slack = 0.5 / (COLUMNS - 1)
     if not places[0][0] - slack <= x <= places[-1][0] + slack:
         return None

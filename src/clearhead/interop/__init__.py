@@ -1,4 +1,4 @@
-"""Other libraries' models, read exactly or refused."""
+"""Import of other libraries' models: exactly, or not at all."""
 
 from clearhead.interop.huggingface import Imported, import_huggingface, load_huggingface
 

@@ -1,6 +1,6 @@
-"""The lectures, running: every claim states itself, runs, and shows its evidence.
+"""The claims of the lectures, as code that runs and shows its evidence.
 
-Listing the claims imports no torch; demonstrating one does.
+Listing the claims does not import torch; demonstrating one does.
 """
 
 from clearhead.drawing.figure import Bars, Figure, Heat, Lines, Series

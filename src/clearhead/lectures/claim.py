@@ -1,4 +1,4 @@
-"""A claim of the lectures: what it says, whether that is so, and where it is shown. Nothing here imports torch."""
+"""A claim of the lectures: its statement, its verdict, and where it is proved. Nothing here imports torch."""
 
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,7 +20,7 @@ LECTURES = {
 
 @dataclass(frozen=True)
 class Claim:
-    """One entry of the registry; the work is done by the demonstration that it names."""
+    """One entry of the registry; its demonstration does the work."""
 
     id: str
     """Lecture and number: ``L4.8``."""
@@ -32,17 +32,17 @@ class Claim:
     """The claim as a formula; ``\\\\`` starts a new line."""
     verdict: Verdict
     module: str
-    """Where the product has it: ``clearhead.attention.score``."""
+    """The module that implements it: ``clearhead.attention.score``."""
     test: str
     """The test that proves it: ``tests/attention/test_attend.py::test_L0_2_…``."""
     demonstration: str
     """``module:function`` below ``clearhead.lectures.demonstrations``; returns Evidence."""
     right: str = ""
-    """The condition, or what is right where the notes slip."""
+    """The condition, or the correction where the notes have a slip."""
 
     @property
     def lecture(self) -> str:
-        """The lecture that it comes from."""
+        """The lecture it comes from."""
         return self.id.partition(".")[0]
 
     @property
@@ -51,7 +51,7 @@ class Claim:
         return plain(self.latex)
 
     def demonstrate(self) -> Evidence:
-        """Run the demonstration as it is; imports torch. ``clearhead.demonstrate`` also seeds it and catches errors."""
+        """Run the demonstration, without a seed and without catching errors, unlike ``clearhead.demonstrate``."""
         module, _, name = self.demonstration.partition(":")
         function: Any = getattr(import_module(f"clearhead.lectures.demonstrations.{module}"), name)
         evidence: Evidence = function()

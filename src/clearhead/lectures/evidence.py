@@ -1,6 +1,6 @@
-"""What a demonstration hands back: what the claim predicts beside what was observed. Nothing here imports torch.
+"""What a demonstration returns: predictions and observations, side by side. Nothing here imports torch.
 
-A verdict rests on values, counts and bytes, never on a clock.
+Verdicts are based on values, counts and bytes, never on time.
 """
 
 import math
@@ -16,22 +16,22 @@ Value = int | float | str | bool
 
 @dataclass(frozen=True)
 class Measure:
-    """One thing that was looked at."""
+    """One measured quantity."""
 
     what: str
-    """In a few words."""
+    """Its name, in a few words."""
     predicted: Value
-    """What the claim says it is, or the bound that the claim sets."""
+    """The value, or the bound, that the claim predicts."""
     observed: Value
-    """What this machine found."""
+    """The value measured on this machine."""
     relation: Literal["=", "≤", "≥"] = "="
     """Whether the prediction is a value, an upper or a lower bound."""
     tolerance: float = 0.0
-    """How far a number may be off: the rounding of float32, or the spread of a sample. 0: exactly equal."""
+    """The largest deviation allowed, for the rounding of float32 or the spread of a sample; 0 for exact equality."""
 
     @property
     def agrees(self) -> bool:
-        """Whether the observation is what the claim predicts."""
+        """Whether the observation agrees with the prediction."""
         if isinstance(self.predicted, str | bool) or isinstance(self.observed, str | bool):
             return type(self.predicted) is type(self.observed) and self.predicted == self.observed
         if not math.isfinite(self.observed):
@@ -48,7 +48,7 @@ class Measure:
 
     @property
     def expectation(self) -> str:
-        """The prediction as people read it: ``64 ± 3``, ``≤ 1e-05``."""
+        """The prediction with its bound and tolerance: ``64 ± 3``, ``≤ 1e-05``."""
         relation = "" if self.relation == "=" else f"{self.relation} "
         spread = f" ± {shown(self.tolerance)}" if self.tolerance else ""
         return f"{relation}{shown(self.predicted)}{spread}"
@@ -56,7 +56,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Wrong:
-    """A variant that is wrong on purpose, put to the same measure: a check that accepts it is no check."""
+    """A variant that is wrong on purpose, measured the same way: a check that accepts it proves nothing."""
 
     what: str
     """What is wrong about it."""
@@ -64,7 +64,7 @@ class Wrong:
 
     @property
     def rejected(self) -> bool:
-        """Whether the measure tells it from the right one."""
+        """Whether the measure rejects it."""
         return not self.measure.agrees
 
 
@@ -84,14 +84,14 @@ class EvidenceTable:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was found: the measures that must agree and the wrong variants that must not."""
+    """The result of a demonstration: measures that must agree, and wrong variants that must not."""
 
     measures: tuple[Measure, ...]
     wrong: tuple[Wrong, ...]
     tables: tuple[EvidenceTable, ...] = ()
     figures: tuple[Figure, ...] = ()
     notes: tuple[str, ...] = field(default=())
-    """What a reader should see in them, a sentence each."""
+    """What a reader should notice, one sentence each."""
 
     def __post_init__(self) -> None:
         if not self.measures or not self.wrong:
@@ -108,12 +108,12 @@ class Evidence:
 
     @property
     def rejects(self) -> bool:
-        """Whether every wrong variant is told from the right one."""
+        """Whether every wrong variant is rejected."""
         return all(wrong.rejected for wrong in self.wrong)
 
 
 def shown(value: Value) -> str:
-    """A value as people read it: whole numbers with separators, others to four digits.
+    """Format a value: whole numbers with separators, others to four digits.
 
     >>> shown(1234567), shown(0.0156254), shown(3.0), shown(2.4e-7), shown(True)
     ('1,234,567', '0.01563', '3', '2.4e-07', 'yes')

@@ -6,8 +6,8 @@ CLAIMS = (
     Claim(
         id="L0.1",
         title="A target's probability is a product over its tokens",
-        statement="A model that writes token by token gives a whole target the product of what it gives each token, "
-        "given the tokens before it and the encoded source. Maximum likelihood trains exactly this product.",
+        statement="A model that generates token by token assigns a target the product of the probabilities of its "
+        "tokens, each given the tokens before it and the encoded source. Maximum likelihood trains this product.",
         latex=r"p_\theta(y_{1:L}\mid x_{1:T})=\prod_{l=1}^{L}p_\theta\left(y_l\mid y_{<l};"
         r"\,\operatorname{enc}(x_{1:T})\right)",
         verdict="slip in the notes",
@@ -19,8 +19,8 @@ CLAIMS = (
     Claim(
         id="L0.2",
         title="Attention of N queries over M keys",
-        statement="Scores of all queries and keys are scaled by the root of the query's size, turned into weights by "
-        "a, and used to mix the values. N queries may look at another number M of keys.",
+        statement="The scores of all queries and keys are divided by the root of the query's size, turned into weights "
+        "by a, and used to average the values. N queries can attend to a different number M of keys.",
         latex=r"\operatorname{Attention}(Q,K,V;a)=a\left(\frac{QK^\top}{\sqrt{d_q}}\right)V"
         r"\\Q\in\mathbb{R}^{N\times d_q}\quad K\in\mathbb{R}^{M\times d_q}\quad V\in\mathbb{R}^{M\times d_v}",
         verdict="slip in the notes",
@@ -46,7 +46,7 @@ CLAIMS = (
     Claim(
         id="L0.4",
         title="A matrix product takes mnp multiplications and mp numbers",
-        statement="The product of an m × n and an n × p matrix takes time proportional to mnp and leaves mp numbers.",
+        statement="The product of an m × n and an n × p matrix takes time proportional to mnp and has mp entries.",
         latex=r"(m\times n)\cdot(n\times p):\quad\text{time } O(mnp)\quad\text{space } O(mp)",
         verdict="holds",
         module="clearhead.costing.forms.lecture",
@@ -56,8 +56,8 @@ CLAIMS = (
     Claim(
         id="L0.5",
         title="The time of attention, term by term",
-        statement="Scores take NMd_q, turning them into weights NM, mixing the values NMd_v; together the two "
-        "products decide.",
+        statement="The scores take NMd_q, turning them into weights NM, averaging the values NMd_v; the two products "
+        "dominate.",
         latex=r"QK^\top:\,O(NMd_q)\quad a(QK^\top):\,O(NM)\quad AV:\,O(NMd_v)"
         r"\\\text{all: } O(NMd_q+NMd_v)",
         verdict="holds",
@@ -68,7 +68,7 @@ CLAIMS = (
     Claim(
         id="L0.6",
         title="The space of attention",
-        statement="Attention makes an N × M matrix of weights and N results.",
+        statement="Attention computes an N × M matrix of weights and N results.",
         latex=r"O(MN+Nd_v)",
         verdict="slip in the notes",
         right="a result has d_v features; the notes print d_n, which is not defined",
@@ -108,7 +108,7 @@ CLAIMS = (
     Claim(
         id="L0.9",
         title="The space of multi-head attention, term by term",
-        statement="The numbers that are made: projected queries, keys and values, a matrix of weights and a result "
+        statement="The numbers that are computed: projected queries, keys and values, a matrix of weights and a result "
         "for each head, and the output.",
         latex=r"O\left(h\left(\tilde d_q(M+N)+\tilde d_vM\right)+h\left(MN+N\tilde d_v\right)+Nd_o\right)",
         verdict="holds",
@@ -146,7 +146,7 @@ CLAIMS = (
         r"\left(X(W_1W_2)+b_1W_2+b_2\right)"
         r"\\\text{standard:}\quad\operatorname{ReLU}(XW_1+b_1)\,W_2+b_2",
         verdict="slip in the notes",
-        right="the ReLU stands between the two maps; outside of them, the two collapse to a single linear map",
+        right="the ReLU belongs between the two maps; outside of them, the two collapse into a single linear map",
         module="clearhead.blocks.feedforward",
         test="tests/blocks/test_feedforward.py::test_L0_12_the_outer_relu_collapses_to_one_map",
         demonstration="l0_blocks:outer_relu",
@@ -154,8 +154,8 @@ CLAIMS = (
     Claim(
         id="L0.13",
         title="The feed-forward net is point-wise",
-        statement="It maps the features of every token on its own, from E to V features; batch and context stay as "
-        "they are.",
+        statement="It maps the features of each token independently, from E to V features; batch and context keep "
+        "their shape.",
         latex=r"(B\times C\times E)\to(B\times C\times V)",
         verdict="holds under a condition",
         right="inside Add & Norm the result is added to the input, so V must be E",

@@ -19,12 +19,12 @@ CLAIMS = (
     Claim(
         id="L1.2",
         title="An RNN hardly encodes what is far away",
-        statement="In a recurrent net everything about a word has to survive every later step, and far words hardly "
-        "do.",
+        statement="In a recurrent net, what is known about a word has to survive every later step, and hardly anything "
+        "about a distant word does.",
         latex=r"\left\lVert\frac{\partial h_T}{\partial x_t}\right\rVert\to 0\quad\text{as } T-t\text{ grows}",
         verdict="holds under a condition",
-        right="for nets as they start; a gate that is held open does carry information far, and training must find "
-        "that",
+        right="for nets before training; a gate that is held open does carry information far, and training has to find "
+        "it",
         module="clearhead.models.influence",
         test="tests/models/test_influence.py::test_L1_2_a_recurrent_net_hardly_encodes_far_information",
         demonstration="l1_recurrent:forgetting",
@@ -32,8 +32,8 @@ CLAIMS = (
     Claim(
         id="L1.3",
         title="Seq2seq with attention, on an RNN or on a Transformer",
-        statement="The decoder looks at the vectors h of all source words at every step. These may come from a "
-        "recurrent net, or from a Transformer.",
+        statement="At every step the decoder attends to the vectors h of all source words. These may come from a "
+        "recurrent net or from a Transformer.",
         latex=r"c_i=\sum_{j}\alpha(s,h_j)\,h_j\qquad s=s_{i-1}\,\text{ (Bahdanau)}\quad\text{or}\quad s=s_i"
         r"\,\text{ (Luong)}",
         verdict="holds",
@@ -45,8 +45,8 @@ CLAIMS = (
         id="L1.4",
         title="Represent, encode, decode and predict",
         statement="The Transformer is a seq2seq model in three steps: tokens become vectors with positions, the "
-        "encoder reads them, the decoder looks at what was read and at what it has written, and predicts the next "
-        "token.",
+        "encoder encodes them, the decoder attends to the encoder's output and to its own tokens so far, and predicts "
+        "the next token.",
         latex=r"x\to\operatorname{embed}(x)\to\operatorname{enc}(x)\to p(y_l\mid y_{<l};\,\operatorname{enc}(x))",
         verdict="holds",
         module="clearhead.models.seq2seq",
@@ -66,8 +66,7 @@ CLAIMS = (
     Claim(
         id="L1.6",
         title="Multi-head attention: several attentions, concatenated",
-        statement="Heads attend side by side, each with projections of its own, and their results stand beside each "
-        "other in the concatenation.",
+        statement="Heads attend in parallel, each with its own projections, and their results are concatenated.",
         latex=r"\operatorname{concat}(\text{head}_1,\dots,\text{head}_h)",
         verdict="holds",
         module="clearhead.attention.multihead",
@@ -89,7 +88,7 @@ CLAIMS = (
     Claim(
         id="L1.8",
         title="The residual makes deep nets trainable",
-        statement="The connection around each sublayer solves the problem of training many layers.",
+        statement="The residual connection around each sublayer makes it possible to train many layers.",
         latex=r"x_{l}=x_{l-1}+f(x_{l-1})\qquad l=1,\dots,24",
         verdict="holds",
         module="clearhead.blocks.residual",
@@ -99,8 +98,8 @@ CLAIMS = (
     Claim(
         id="L1.9",
         title="Masked self-attention: no token sees the future",
-        statement="In the decoder a token looks at itself and at what came before. Nothing behind it has any "
-        "influence.",
+        statement="In the decoder a token attends to itself and to earlier tokens. Later tokens have no influence on "
+        "it.",
         latex=r"\frac{\partial y_i}{\partial x_j}=0\quad\text{for } j>i",
         verdict="slip in the notes",
         right="K has a row for each token, so Kᵀ is d_k × n: in the slide's example 3 × 5; it is drawn as 5 × 5",
@@ -122,7 +121,7 @@ CLAIMS = (
     Claim(
         id="L1.11",
         title="The memory cost is huge",
-        statement="Each head keeps a weight for every pair of tokens, so memory grows with the square of the length.",
+        statement="Each head stores a weight for every pair of tokens, so memory grows with the square of the length.",
         latex=r"\text{bytes}(n)=4hn^2+O(n)",
         verdict="holds under a condition",
         right="only if the weights are formed: the fused path computes the same and keeps O(n)",

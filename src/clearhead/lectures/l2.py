@@ -20,8 +20,8 @@ CLAIMS = (
         statement="A recurrent net has to wait for each word; attention computes all words at once.",
         latex=r"\text{span of training: } O(\log n)\qquad\text{span of decoding: } O(m\log m)",
         verdict="slip in the notes",
-        right="true while training; a decoder still writes one token after the other, and a cache lowers its work, "
-        "not its waiting",
+        right="true for training; a decoder still generates one token after the other, and a cache lowers its work, "
+        "not the number of sequential steps",
         module="clearhead.costing.forms.bill",
         test="tests/costing/test_decoding.py::test_L2_2_decoding_takes_steps_that_wait_for_each_other_and_training_does_not",
         demonstration="l2_cost:parallel_training",
@@ -63,8 +63,8 @@ CLAIMS = (
     Claim(
         id="L2.6",
         title="Self-attention alone is a rolling average",
-        statement="Its weights are not negative and add up to 1, so it only averages; a layer with a ReLU behind it "
-        "brings the nonlinearity.",
+        statement="Its weights are not negative and add up to 1, so it only averages; a layer with a ReLU after it "
+        "adds the nonlinearity.",
         latex=r"y_i=\sum_{j}\alpha_{ij}v_j\qquad\alpha_{ij}\ge 0\qquad\sum_{j}\alpha_{ij}=1",
         verdict="holds under a condition",
         right="linear only while the weights are held: they depend on the tokens too; the usual net has two maps, not "
@@ -76,8 +76,7 @@ CLAIMS = (
     Claim(
         id="L2.7",
         title="Skip connections",
-        statement="A layer adds what it computes to what it was given, so that doing nothing is the easiest thing to "
-        "learn.",
+        statement="A layer adds its result to its input, so that doing nothing is the easiest thing to learn.",
         latex=r"x_{l}=F(x_{l-1})+x_{l-1}",
         verdict="holds",
         module="clearhead.blocks.residual",
@@ -137,7 +136,7 @@ CLAIMS = (
     Claim(
         id="L2.12",
         title="Relative positions are learned and added",
-        statement="Vectors for distances are learned, and added to what self-attention puts out.",
+        statement="Vectors for distances are learned, and added to the output of self-attention.",
         latex=r"y_i=\sum_{j}\alpha_{ij}\left(v_j+b_{j-i}\right)\qquad\alpha_{ij}\propto\exp"
         r"\left(\frac{q_i\cdot(k_j+a_{j-i})}{\sqrt{d}}\right)",
         verdict="slip in the notes",
@@ -150,8 +149,7 @@ CLAIMS = (
     Claim(
         id="L2.13",
         title="Heads of size d/h: the same computation",
-        statement="Each head is as many times smaller as there are heads, so that all of them together cost as much "
-        "as one.",
+        statement="Each of h heads has the size d/h, so that all of them together cost as much as one of size d.",
         latex=r"h\cdot\left(3n d\cdot\frac{d}{h}+2n^2\cdot\frac{d}{h}\right)+nd^2=4nd^2+2n^2d",
         verdict="holds under a condition",
         right="for the products; the softmax runs in every head, so its work is multiplied by h",
@@ -162,12 +160,12 @@ CLAIMS = (
     Claim(
         id="L2.14",
         title="Quadratic compute, which Linformer attempts to solve",
-        statement="Every pair of words interacts, so compute grows with the square of the length; Linformer sums keys "
-        "and values up into k slots first.",
+        statement="Every pair of words interacts, so compute grows with the square of the length; Linformer first "
+        "projects keys and values to k slots.",
         latex=r"\operatorname{softmax}\left(\frac{Q(EK)^\top}{\sqrt{d}}\right)(FV)\qquad 4nd^2+4nkd",
         verdict="holds under a condition",
-        right="for a length that is known beforehand and without a causal mask, as a slot mixes positions; it pays "
-        "from n = 2k on",
+        right="for a length that is known in advance and without a causal mask, as a slot mixes positions; it is "
+        "cheaper from n = 2k on",
         module="clearhead.attention.linformer",
         test="tests/attention/test_linformer.py::test_L2_14_with_E_the_identity_it_is_full_attention",
         demonstration="l2_cost:linformer",

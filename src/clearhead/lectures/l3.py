@@ -7,7 +7,7 @@ CLAIMS = (
         id="L3.1",
         title="Self-attention in indexed equations",
         statement="K heads with matrices of their own, scores that are not scaled, values of size I = J/K, and no "
-        "output matrix: the heads' outputs side by side are the result.",
+        "output matrix: the result is the concatenation of the heads' outputs.",
         latex=r"\text{Query}[k,t,u]=\sum_{j}W^Q[k,u,j]\,h_{\text{in}}[t,j]"
         r"\\\alpha[k,t_1,t_2]=\operatorname{softmax}_{t_2}\sum_{u}\text{Query}[k,t_1,u]\,\text{Key}[k,t_2,u]"
         r"\\\text{Out}[k,t,i]=\sum_{t'}\alpha[k,t,t']\,\text{Value}[k,t',i]"
@@ -68,7 +68,7 @@ CLAIMS = (
     ),
     Claim(
         id="L3.6",
-        title="2(b): a layer over a picture in O(ln XY + ln J)",
+        title="2(b): a layer over an image in O(ln XY + ln J)",
         statement="Over X × Y positions the layer takes the same parallel time as over T = XY.",
         latex=r"O(\ln XY+\ln J)",
         verdict="holds",
@@ -79,8 +79,8 @@ CLAIMS = (
     Claim(
         id="L3.7",
         title="What heads mean emerges in training",
-        statement="Heads are meant to hold different relations between words. What each of them comes to mean is not "
-        "given but learnt, and mostly hard to interpret.",
+        statement="Heads are meant to represent different relations between words. What each of them represents is "
+        "not given but learnt, and mostly hard to interpret.",
         latex=r"H(\alpha_{k,t})=-\sum_{t'}\alpha[k,t,t']\,\ln\alpha[k,t,t']",
         verdict="holds",
         module="clearhead.attention.multihead",

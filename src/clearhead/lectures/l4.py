@@ -63,9 +63,9 @@ CLAIMS = (
     ),
     Claim(
         id="L4.6",
-        title="Table 1: work, waiting and distance of four layers",
-        statement="Self-attention, recurrence, convolution and restricted attention: work per layer, operations that "
-        "must wait, and the longest path between two positions.",
+        title="Table 1: work, sequential operations and path length of four layers",
+        statement="Self-attention, recurrence, convolution and restricted attention: work per layer, sequential "
+        "operations, and the longest path between two positions.",
         latex=r"\text{attention: } n^2d,\,1,\,1\qquad\text{recurrent: } nd^2,\,n,\,n"
         r"\\\text{convolution: } knd^2,\,1,\,\log_kn\qquad\text{restricted: } rnd,\,1,\,n/r",
         verdict="holds under a condition",

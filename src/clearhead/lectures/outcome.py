@@ -1,4 +1,4 @@
-"""Running a demonstration: seeded, timed for people, and with its errors caught."""
+"""Runs a demonstration: seeded, timed, and with its errors caught."""
 
 import math
 import time
@@ -18,24 +18,24 @@ from clearhead.lectures.registry import find_claims
 
 @dataclass(frozen=True)
 class Outcome:
-    """A claim and what came of demonstrating it."""
+    """A claim and the result of its demonstration."""
 
     claim: Claim
     evidence: Evidence | None
     """None if the demonstration failed."""
     seconds: float
-    """For people: no verdict rests on it."""
+    """How long it took; no verdict depends on it."""
     error: str = ""
     """Why the demonstration failed."""
 
     @property
     def wrong_variant_rejected(self) -> bool:
-        """Whether every wrong variant was told from the right one."""
+        """Whether every wrong variant was rejected."""
         return self.evidence is not None and self.evidence.rejects
 
     @property
     def reproduced(self) -> bool:
-        """Whether everything was observed as predicted, and the wrong variants were not."""
+        """Whether every measure agreed and every wrong variant was rejected."""
         return self.evidence is not None and self.evidence.agrees and self.evidence.rejects
 
     def __repr__(self) -> str:
@@ -49,7 +49,7 @@ class Outcome:
         return fragment(f"{article(self.claim, self.evidence, self.error)}\n{where}", style=STYLE)
 
     def __str__(self) -> str:
-        """The claim and its evidence, a line each."""
+        """The claim and its evidence, one line each."""
         lines = [f"{self.claim.id} {self.claim.title}: {self.claim.verdict}"]
         if self.evidence is None:
             return "\n".join([*lines, f"  the demonstration failed: {self.error}"])
@@ -72,7 +72,7 @@ class Outcome:
             write_whole(folder / f"{self.claim.id}-{number}.svg", svg(figure, standalone=True).encode())
 
     def as_json(self) -> dict[str, Any]:
-        """What ``clearhead lecture --json`` prints of a claim."""
+        """The fields that ``clearhead lecture --json`` prints."""
         measures = () if self.evidence is None else self.evidence.measures
         return {
             "id": self.claim.id,
@@ -85,9 +85,12 @@ class Outcome:
 
 
 def demonstrate(claim: Claim | str) -> Outcome:
-    """Run the demonstration of a claim, given or named: ``clearhead.demonstrate("L4.8").evidence``.
+    """Run the demonstration of a claim: ``clearhead.demonstrate("L4.8").evidence``.
 
-    The same numbers come out every time; the global random state is left as it was.
+    Args:
+        claim: the claim or its id.
+
+    The result is the same every time; the global random state is not changed.
     """
     import torch
 
@@ -102,12 +105,12 @@ def demonstrate(claim: Claim | str) -> Outcome:
         torch.manual_seed(20)
         try:
             evidence = claim.demonstrate()
-        except Exception as failure:  # whatever is wrong with a demonstration, the claim is not reproduced
+        except Exception as failure:  # whatever fails, the claim is not reproduced
             error = f"{type(failure).__name__}: {failure}"
     torch.set_num_threads(threads)
     return Outcome(claim, evidence, time.perf_counter() - start, error)
 
 
 def _plain(value: Value) -> Value:
-    """JSON knows neither infinity nor NaN."""
+    """Infinity and NaN as text, as JSON has neither."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""The claims as one page: formulas, evidence and figures, without a script and without a request to anywhere."""
+"""The claims as one HTML page with formulas, evidence and figures; it has no scripts and loads nothing."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -17,7 +17,7 @@ CSS = (files("clearhead.lectures") / "page.css").read_text(encoding="utf-8")
 
 
 def page(outcomes: Sequence[Outcome]) -> str:
-    """One HTML document with everything in it."""
+    """Return one self-contained HTML document."""
     return "\n".join(_document(outcomes)) + "\n"
 
 
@@ -37,8 +37,8 @@ def _document(outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield f'<p class="sum">{mark(done == len(outcomes))} {done} of {len(outcomes)} claims reproduced.</p>'
     yield (
         "<p>Every definition, formula and claim of five sets of lecture notes on the Transformer, run by clearhead: "
-        "what it says, whether that is so, what it predicts beside what this machine observed, and a wrong variant "
-        "that the same measure rejects. Verdicts rest on values, counts and bytes, never on a clock.</p>"
+        "what it says, whether it holds, what it predicts, what this machine observed, and a wrong variant "
+        "that the same measure rejects. Verdicts are based on values, counts and bytes, never on time.</p>"
     )
     lectures = list(dict.fromkeys(outcome.claim.lecture for outcome in outcomes))
     yield '<nav aria-label="Claims">'

@@ -15,7 +15,7 @@ def claims() -> tuple[Claim, ...]:
 
 
 def find_claims(words: Sequence[str]) -> tuple[Claim, ...]:
-    """The claims of these ids; the name of a lecture, ``L4``, stands for all of its claims."""
+    """The claims with these ids; the name of a lecture, ``L4``, stands for all of its claims."""
     found: dict[str, Claim] = {}
     problems = []
     for word in words:

@@ -1,4 +1,4 @@
-"""Whole models, built from a recipe, and the file that keeps one."""
+"""Whole models, built from recipes, and model files."""
 
 from clearhead.models.base import Model, State, Writer
 from clearhead.models.build import build, count_parameters

@@ -1,4 +1,4 @@
-"""The one place that reads a recipe's stacks and puts their parts together."""
+"""Builds stacks from a recipe; the only module that reads the recipe's settings of a stack."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -30,7 +30,16 @@ def make_stack(
     cross: AttentionSpec | None = None,
     memory_width: int | None = None,
 ) -> Stack:
-    """An encoder, or with ``causal`` a decoder; with ``cross`` one that looks at a memory."""
+    """Make an encoder, or with ``causal`` a decoder; ``cross`` adds cross-attention over a memory.
+
+    Args:
+        spec: the settings of the stack.
+        tokens: the token embeddings, or the map from image patches to vectors.
+        embedding: the recipe's ``[model.embedding]``.
+        causal: whether later tokens are masked.
+        cross: the settings of cross-attention. Default: none.
+        memory_width: features of the memory. Default: the stack's own width.
+    """
     absolute: AbsolutePosition = NoPosition()  # a relative scheme acts inside attention instead
     scheme = None
     schemes: list[Any] = [None] * spec.layers
@@ -58,7 +67,7 @@ def make_stack(
 
 
 class TransformerEncoder:
-    """What the registry builds a Transformer's encoder with."""
+    """Builds the encoder of a Transformer, for the registry."""
 
     @classmethod
     def from_spec(cls, spec: TransformerSpec, *, tokens: nn.Embedding | Patches, embedding: EmbeddingSpec) -> Stack:
@@ -67,7 +76,7 @@ class TransformerEncoder:
 
 
 class TransformerDecoder:
-    """What the registry builds a Transformer's decoder with."""
+    """Builds the decoder of a Transformer, for the registry."""
 
     @classmethod
     def from_spec(
@@ -79,25 +88,25 @@ class TransformerDecoder:
         cross: AttentionSpec | None,
         memory_width: int | None,
     ) -> Stack:
-        """Build from a recipe; without ``cross`` for a language model."""
+        """Build from a recipe; ``cross`` is None for a language model."""
         return make_stack(spec, tokens=tokens, embedding=embedding, causal=True, cross=cross, memory_width=memory_width)
 
 
 def make_patches(spec: PatchesSpec, width: int) -> Patches:
-    """The map from an image to tokens of this width."""
+    """Make the map from images to tokens of this width."""
     image = (spec.height, spec.width)
     return Patches(image=image, channels=spec.channels, size=spec.size, width=width, class_token=spec.class_token)
 
 
 def make_output(spec: EmbeddingSpec, tokens: nn.Embedding) -> Output:
-    """The map to logits, tied to ``tokens`` if the recipe says so."""
+    """Make the output layer, tied to ``tokens`` if the recipe says so."""
     tied = spec.tie in ("auto", "output", "all")
     weight = tokens.weight if tied else torch.empty(tokens.num_embeddings, tokens.embedding_dim)
     return Output(weight, bias=spec.output_bias, scaled=spec.output_scale == "rsqrt")
 
 
 def make_transform(spec: EncoderModelSpec) -> HeadTransform | None:
-    """What vectors pass before the logits of hidden tokens; its norm is that of the encoder."""
+    """Make the transform before the logits of masked tokens, with the encoder's kind of norm."""
     if spec.head_transform == "none" or not isinstance(spec.encoder, TransformerSpec):
         return None
     norm = _norm(spec.encoder.norm, spec.encoder.width)
@@ -117,7 +126,7 @@ def _scheme(spec: TransformerSpec, causal: bool, patches: Patches | None) -> Any
 
 
 def _where(spec: TransformerSpec, patches: Patches | None) -> dict[str, Any]:
-    """What positions in two dimensions are told besides."""
+    """The arguments that only two-dimensional positions take."""
     if patches is None or not spec.position.planar:
         return {}
     return {"grid": patches.grid, "class_token": patches.class_token is not None}
@@ -155,7 +164,7 @@ def _layers(
 def _attention_maker(
     stack: TransformerSpec, spec: AttentionSpec, memory_width: int, patches: Patches | None = None
 ) -> Callable[[], Any]:
-    """Makes one attention a layer; what all layers share, if the kind has a ``shared_part``, is made once."""
+    """A function that makes one attention; if the kind has a ``shared_part``, it is made once for all layers."""
     module = module_of(spec)
     sizes: dict[str, Any] = {
         "width": stack.width,

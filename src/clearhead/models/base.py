@@ -1,6 +1,6 @@
-"""What all models share, and what decoding needs of a model that writes.
+"""The base classes of all models, and of models that generate text.
 
-Shapes: b batch, n tokens, V tokens of the vocabulary.
+Shapes: b batch, n tokens, V entries of the vocabulary.
 """
 
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ from clearhead.recipe import ModelSpec
 
 
 class Model(nn.Module):
-    """A network that knows the spec it was built from."""
+    """A network with the spec it was built from."""
 
     spec: ModelSpec
 
-    def present(self, ids: Int[Tensor, "b n"]) -> Bool[Tensor, "b n"] | None:
-        """True where a token is no padding; None if nothing is padding."""
+    def valid_tokens(self, ids: Int[Tensor, "b n"]) -> Bool[Tensor, "b n"] | None:
+        """True for tokens, False for padding; None without padding."""
         pad = self.spec.vocabulary.pad
         if pad is None:
             return None
-        there = ids != pad
-        return None if bool(there.all()) else there
+        valid = ids != pad
+        return None if bool(valid.all()) else valid
 
     def __repr__(self) -> str:
         """One line; ``print(model)`` lists every module, as torch does."""
@@ -41,31 +41,34 @@ class Model(nn.Module):
 
 @dataclass
 class State:
-    """Where a decoder stands: what it has written so far, and what it looks at."""
+    """The state of generation: the decoder's cache, and the encoder's output if there is an encoder."""
 
     cache: DecoderCache
     memory: Memory | None = None
 
     def select(self, rows: Int[Tensor, "r"]) -> None:
-        """Keep these lines of the batch, in this order: reordered beams, or a batch without its finished lines."""
+        """Keep these rows of the batch, in this order: beams are reordered, finished lines dropped."""
         self.cache.select(rows)
         if self.memory is not None:
             self.memory = self.memory.select(rows)
 
 
 class Writer(Model):
-    """A model that writes tokens one after the other: p(y|x) = Π p(y_l | y_<l; x) (L0.1)."""
+    """A model that generates text token by token: p(y|x) = Π p(y_l | y_<l; x) (L0.1)."""
 
     decoder: Decoder
     output: Output
 
     def step(
-        self, ids: Int[Tensor, "b n"], state: State, present: Bool[Tensor, "b n"] | None = None
+        self, ids: Int[Tensor, "b n"], state: State, valid: Bool[Tensor, "b n"] | None = None
     ) -> Float[Tensor, "b V"]:
         """Feed the next tokens, one or several, and return the logits of the token after them.
 
-        The state is updated. Lines of unequal length are padded at the left, with ``present`` False there.
+        Args:
+            ids: the next tokens; lines of unequal length are padded on the left.
+            state: the state, which is updated.
+            valid: True for tokens, False for padding. Default: no padding.
         """
-        states: Tensor = self.decoder(ids, present, memory=state.memory, cache=state.cache)
+        states: Tensor = self.decoder(ids, valid, memory=state.memory, cache=state.cache)
         logits: Tensor = self.output(states[:, -1])
         return logits

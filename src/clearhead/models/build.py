@@ -1,4 +1,4 @@
-"""From a recipe to a model with fresh weights."""
+"""Builds a model with initial weights from a recipe."""
 
 import torch
 
@@ -11,10 +11,14 @@ from clearhead.recipe import Recipe, module_of
 
 
 def build(recipe: Recipe, *, seed: int | None = None, device: str = "cpu") -> Model:
-    """A model as the recipe describes it, in training mode; with a seed its weights are reproducible.
+    """Build the model that a recipe describes, in training mode.
 
-    A model that does not fit into memory is refused before it takes any. The global random state is left as it was
-    when a seed is given.
+    Args:
+        recipe: the recipe.
+        seed: makes the weights reproducible and leaves the global random state as it is. Default: torch's own state.
+        device: ``cpu`` (the default), ``cuda``, ``mps`` or ``auto``.
+
+    A model that does not fit into memory is refused before any is allocated.
     """
     require_model_memory(recipe.model)
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
@@ -33,5 +37,5 @@ def build(recipe: Recipe, *, seed: int | None = None, device: str = "cpu") -> Mo
 
 
 def count_parameters(model: torch.nn.Module) -> int:
-    """Number of weights; shared ones count once."""
+    """The number of parameters; shared ones count once."""
     return sum(parameter.numel() for parameter in model.parameters())

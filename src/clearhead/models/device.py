@@ -1,4 +1,4 @@
-"""Where a model runs."""
+"""Devices and threads."""
 
 import torch
 
@@ -9,19 +9,19 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
 def use_cores() -> None:
-    """Let torch run as many threads as this process may: its own default sees neither quotas nor affinity."""
+    """Let torch use as many threads as this process may; torch's own default ignores quotas and affinity."""
     torch.set_num_threads(cores())
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """The device of this name; ``auto`` takes the first of cuda, mps and cpu that is there."""
+    """The device of this name; ``auto`` takes the first available one of cuda, mps and cpu."""
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name == "auto":
-        return torch.device(next(device for device, there in available.items() if there))
+        return torch.device(next(device for device, found in available.items() if found))
     kind = name.partition(":")[0]
     if kind not in available:
         raise DeviceError(f"no device {name!r}{did_you_mean(name, DEVICES)} ({', '.join(DEVICES)})")
     if not available[kind]:
-        there = ", ".join(device for device, here in available.items() if here)
-        raise DeviceError(f"{kind} is not available on this machine (available: {there})")
+        others = ", ".join(device for device, found in available.items() if found)
+        raise DeviceError(f"{kind} is not available on this machine (available: {others})")
     return torch.device(name)

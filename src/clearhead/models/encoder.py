@@ -1,4 +1,4 @@
-"""Encoders of texts or images: a vector for every token, one for the whole, a class, or what hidden tokens are.
+"""Encoders of texts or images, with heads for masked tokens and for classes.
 
 Shapes: b batch, n tokens, d features, c classes.
 """
@@ -16,7 +16,12 @@ Pixels = Float[Tensor, "b height width channels"]
 
 
 class EncoderModel(Model):
-    """Reads a sequence, or an image; with a pooler it also sums it up: tanh(W x₀ + b) of the first token (BERT)."""
+    """An encoder of texts or images, optionally with a pooler, tanh(W x₀ + b) of the first token (BERT).
+
+    Args:
+        spec: the settings of the model.
+        encoder: the stack.
+    """
 
     spec: EncoderModelSpec
 
@@ -26,7 +31,7 @@ class EncoderModel(Model):
         width = spec.encoder.out_width
         self.pooler = nn.Linear(width, width) if spec.pooler else None
         self.output: Output | None = None
-        """Fills in hidden tokens: the map back to tokens is the embedding itself."""
+        """Predicts masked tokens, with ``head = "tokens"``; tied to the embedding."""
         if spec.head == "tokens":
             tokens = encoder.get_submodule("embedding.tokens")
             assert isinstance(tokens, nn.Embedding)  # the recipe refuses a head over patches
@@ -40,39 +45,49 @@ class EncoderModel(Model):
         make = module_of(spec.encoder).from_spec
         return cls(spec, encoder=make(spec.encoder, tokens=tokens, embedding=spec.embedding))
 
-    def present(self, ids: Int[Tensor, "b n"] | Pixels) -> Bool[Tensor, "b n"] | None:
-        """True where a token is no padding; None if nothing is padding, as in an image."""
-        return super().present(ids) if self.spec.patches is None else None
+    def valid_tokens(self, ids: Int[Tensor, "b n"] | Pixels) -> Bool[Tensor, "b n"] | None:
+        return super().valid_tokens(ids) if self.spec.patches is None else None
 
     def states(
         self,
         inputs: Int[Tensor, "b n"] | Pixels,
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
         segments: Int[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """A vector for every token."""
-        present = self.present(inputs) if present is None else present
-        states: Tensor = self.encoder(inputs, present, segments=segments)
+        """Return a vector for every token.
+
+        Args:
+            inputs: token ids, or the pixels of images.
+            valid: True for tokens, False for padding. Default: everything except the recipe's ``pad``.
+            segments: the segment of each token (BERT's token types). Default: the first one.
+        """
+        valid = self.valid_tokens(inputs) if valid is None else valid
+        states: Tensor = self.encoder(inputs, valid, segments=segments)
         return states
 
-    def pool(self, states: Float[Tensor, "b n d"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b d"]:
-        """One vector for the sequence, from its first token that is no padding."""
+    def pool(self, states: Float[Tensor, "b n d"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b d"]:
+        """Return one vector for each sequence, from its first token that is not padding."""
         rows = torch.arange(states.shape[0], device=states.device)
-        first = states[:, 0] if present is None else states[rows, present.int().argmax(1)]
+        first = states[:, 0] if valid is None else states[rows, valid.int().argmax(1)]
         return first if self.pooler is None else torch.tanh(self.pooler(first))
 
     def forward(
         self,
         inputs: Int[Tensor, "b n"] | Pixels,
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
         segments: Int[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """A vector for every token."""
-        return self.states(inputs, present, segments)
+        """Return a vector for every token; the arguments of ``states``."""
+        return self.states(inputs, valid, segments)
 
 
 class ClassifierModel(EncoderModel):
-    """An encoder whose pooled vector chooses a class."""
+    """An encoder with a linear classifier on its pooled output.
+
+    Args:
+        spec: the settings of the model.
+        encoder: the stack.
+    """
 
     spec: ClassifierSpec
 
@@ -84,18 +99,18 @@ class ClassifierModel(EncoderModel):
     def forward(
         self,
         inputs: Int[Tensor, "b n"] | Pixels,
-        present: Bool[Tensor, "b n"] | None = None,
+        valid: Bool[Tensor, "b n"] | None = None,
         segments: Int[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b c"]:
-        """A logit for every class."""
-        present = self.present(inputs) if present is None else present
-        states = self.states(inputs, present, segments)
+        """Return a logit for every class; the arguments of ``states``."""
+        valid = self.valid_tokens(inputs) if valid is None else valid
+        states = self.states(inputs, valid, segments)
         if self.spec.pooling == "first":
-            pooled = self.pool(states, present)
-        elif present is None:
+            pooled = self.pool(states, valid)
+        elif valid is None:
             pooled = states.mean(1)
         else:
-            there = present.unsqueeze(-1).to(states.dtype)  # (b, n, 1)
-            pooled = (states * there).sum(1) / there.sum(1).clamp(min=1)
+            weight = valid.unsqueeze(-1).to(states.dtype)  # (b, n, 1)
+            pooled = (states * weight).sum(1) / weight.sum(1).clamp(min=1)
         logits: Tensor = self.head(self.drop(pooled))
         return logits

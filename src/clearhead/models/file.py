@@ -30,7 +30,7 @@ _FLOATS = ("F64", "F32", "F16", "BF16")
 
 @dataclass(frozen=True)
 class SavedModel:
-    """What a model file holds."""
+    """The content of a model file."""
 
     model: Model
     recipe: Recipe
@@ -39,7 +39,7 @@ class SavedModel:
 
 
 def save_model(saved: SavedModel, path: str | Path) -> None:
-    """Write a model file, whole or not at all."""
+    """Write a model file atomically."""
     if saved.model.spec != saved.recipe.model:
         raise ModelFileError(f"{path}: not written: the model was not built from this recipe")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in stored_tensors(saved.model).items()}
@@ -55,10 +55,10 @@ def save_model(saved: SavedModel, path: str | Path) -> None:
 
 
 def load_model(path: str | Path, *, device: str = "cpu") -> SavedModel:
-    """Read a model file; one that is damaged, truncated, foreign or newer is named as such.
+    """Read a model file; one that is damaged, truncated, foreign or newer raises an error that says so.
 
-    The model is built only after the header, the recipe and the size of the file have been found to agree, so that
-    no file can make us take more memory than a few times what it holds.
+    The model is built only after header, recipe and file size were found to agree, so that no file can cause more
+    memory to be allocated than a few times its size.
     """
     path = Path(path)
     header = read_header(path)
@@ -72,24 +72,24 @@ def load_model(path: str | Path, *, device: str = "cpu") -> SavedModel:
     with torch.no_grad():
         for name, tensor in tensors.items():
             if not bool(tensor.isfinite().all()):
-                raise DamagedFile(f"{path}: {name} holds weights that are no finite numbers: train it again")
+                raise DamagedFile(f"{path}: {name} contains weights that are not finite: train it again")
             expected[name].copy_(tensor)
     return SavedModel(model.eval(), recipe, tokenizers)
 
 
 def stored_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """The tensors that make up a model, by name; those that are tied appear once, under their first name."""
-    saved_names = model.state_dict().keys()  # leaves out what can be computed again
+    """The tensors of a model, by name; tied ones appear once, under their first name."""
+    saved_names = model.state_dict().keys()  # without buffers that can be computed again
     buffers = {name: buffer for name, buffer in model.named_buffers() if name in saved_names}
     return dict(model.named_parameters()) | buffers
 
 
 def _check_outline(recipe: Recipe, header: Header) -> None:
-    """The header must name the very tensors that the recipe asks for, in their shapes: known without any weights."""
+    """Check, without any weights, that the header lists exactly the tensors of the recipe, with their shapes."""
     path = header.path
     stacks = [getattr(recipe.model, name) for name in type(recipe.model).model_fields]
     layers = sum(part.layers for part in stacks if isinstance(part, StackSpec))
-    if layers > len(header.tensors):  # said before a module is made for each of them
+    if layers > len(header.tensors):  # checked before a module is made for each of them
         raise DamagedFile(f"{path}: lacks weights: {len(header.tensors):,} for {layers:,} layers")
     expected = stored_tensors(outline(recipe.model))
     for problem, names in (

@@ -1,6 +1,6 @@
-"""How much a vector depends on a token: the derivative, measured (L1.2, L2.1).
+"""How much an output vector depends on an input token, by the derivative (L1.2, L2.1).
 
-Shapes: n tokens, d features out, e features of an embedding.
+Shapes: n tokens, d features of the output, e features of an embedding.
 """
 
 import torch
@@ -9,11 +9,15 @@ from torch import Tensor, nn
 
 
 def influence(stack: nn.Module, ids: Int[Tensor, "1 n"], place: int = -1) -> Float[Tensor, "n"]:
-    """‖∂h/∂x_t‖ for every token t: how far vector ``place`` of an encoder or decoder moves with each embedding.
+    """‖∂h/∂x_t‖ for every token t, where h is the output at ``place`` and x_t the embedding of token t.
 
-    h is what the stack makes of the token at ``place``, x_t the embedding of token t; the norm is Frobenius', over all
-    pairs of features. A recurrent net hardly encodes far tokens (L1.2): the norm fades with the distance; attention
-    reaches every token in one layer (L2.1).
+    The norm is the Frobenius norm over all pairs of features. In a recurrent network it fades with the distance, as far
+    tokens are hardly encoded (L1.2); attention reaches every token in one layer (L2.1).
+
+    Args:
+        stack: an encoder or a decoder.
+        ids: one line of token ids.
+        place: the output vector. Default: the last one.
     """
     embedded: list[Tensor] = []
     hook = stack.get_submodule("embedding").register_forward_hook(lambda _module, _inputs, out: embedded.append(out))

@@ -1,4 +1,4 @@
-"""How weights start."""
+"""Initial weights."""
 
 import math
 
@@ -11,9 +11,9 @@ from clearhead.recipe import InitSpec
 
 
 def initialise(model: nn.Module, init: InitSpec) -> None:
-    """Draw the weights of linear maps, recurrent nets and embeddings; norms and scores start as they were built.
+    """Draw the weights of linear maps, recurrent networks and embeddings; norms and scores keep their own.
 
-    With ``residual = depth`` the maps that write into the residual stream are divided by √(number of sublayers), so
+    With ``residual = depth``, the maps that write into the residual stream are divided by √(number of sublayers), so
     that its variance does not grow with the depth (GPT-2).
     """
     maps = [module for module in model.modules() if isinstance(module, nn.Linear | Output)]
@@ -38,9 +38,9 @@ def initialise(model: nn.Module, init: InitSpec) -> None:
 
 
 def _start_recurrence(layer: Recurrence) -> None:
-    """Every gate's map as a map of its own; those of the state orthogonal, so that it neither grows nor fades.
+    """Initialise each gate's maps separately; those of the state are orthogonal, so that it neither grows nor fades.
 
-    An LSTM starts by keeping what it has: the bias of that gate is 1.
+    The bias of an LSTM's forget gate is 1, so that it starts by keeping its state.
     """
     for first in range(0, len(layer.input.weight), layer.size):
         nn.init.xavier_uniform_(layer.input.weight.data[first : first + layer.size])
@@ -54,7 +54,7 @@ def _shrink_by_depth(model: nn.Module) -> None:
         layers = [layer for layer in getattr(stack, "layers", []) if isinstance(layer, Layer)]
         sublayers = sum(2 if layer.cross is None else 3 for layer in layers)
         for layer in layers:
-            # what axial attention finds along the rows goes on to its columns, not into the stream
+            # the output of axial attention along rows goes to its columns, not into the residual stream
             axial = [part for part in layer.modules() if isinstance(part, AxialAttention)]
             inner = {part.rows.output for part in axial}
             for name, module in layer.named_modules():

@@ -1,6 +1,6 @@
-"""The language model: a decoder alone.
+"""The language model, a decoder without an encoder.
 
-Shapes: b batch, n tokens, d features, V tokens of the vocabulary.
+Shapes: b batch, n tokens, d features, V entries of the vocabulary.
 """
 
 from jaxtyping import Bool, Float, Int
@@ -13,7 +13,13 @@ from clearhead.recipe import LanguageModelSpec, module_of
 
 
 class LanguageModel(Writer):
-    """Continues a sequence."""
+    """A decoder with an output layer: it continues a sequence.
+
+    Args:
+        spec: the settings of the model.
+        decoder: the stack.
+        output: the output layer.
+    """
 
     spec: LanguageModelSpec
 
@@ -30,16 +36,16 @@ class LanguageModel(Writer):
         )
         return cls(spec, decoder=decoder, output=make_output(spec.embedding, tokens))
 
-    def states(self, ids: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
-        """The decoder's vectors, before the logits; padding may stand at either edge."""
-        states: Tensor = self.decoder(ids, self.present(ids) if present is None else present)
+    def states(self, ids: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
+        """Return the vectors before the logits; padding may be on either side."""
+        states: Tensor = self.decoder(ids, self.valid_tokens(ids) if valid is None else valid)
         return states
 
-    def forward(self, ids: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n V"]:
-        """Logits of the token after each token."""
-        logits: Tensor = self.output(self.states(ids, present))
+    def forward(self, ids: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n V"]:
+        """Return the logits of the token after each token."""
+        logits: Tensor = self.output(self.states(ids, valid))
         return logits
 
     def start(self) -> State:
-        """Be ready to write; the first tokens to feed are the prompt, or ``spec.vocabulary.first``."""
+        """Return the state before the first token; feed the prompt first, or ``spec.vocabulary.first``."""
         return State(self.decoder.new_cache())

@@ -1,4 +1,4 @@
-"""How large a model will be, known before memory is taken: it is built on torch's meta device, without weights."""
+"""The size of a model before it is allocated: it is built on torch's meta device, without weights."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from clearhead.machine import require_memory
 from clearhead.recipe import ModelSpec, StackSpec, module_of
 
 _FEW = 2
-"""Layers that are built to know what each of them weighs."""
+"""Layers that are built to find the size of one."""
 
 
 def outline(spec: ModelSpec) -> Any:
-    """The model with all its names and shapes, and no weights."""
+    """Build the model with all names and shapes but without weights."""
     with torch.device("meta"):
         return module_of(spec).from_spec(spec)
 
@@ -21,7 +21,7 @@ def outline(spec: ModelSpec) -> Any:
 def model_bytes(spec: ModelSpec) -> int:
     """Bytes of a model's weights and tables.
 
-    Layers of a stack are equal, so that two of them tell what ten thousand weigh.
+    The layers of a stack are equal, so two of them give the size of ten thousand.
     """
     deep = {name: part for name, part in _stacks(spec).items() if part.layers > _FEW}
     if not deep:
@@ -36,7 +36,7 @@ def model_bytes(spec: ModelSpec) -> int:
 
 
 def require_model_memory(spec: ModelSpec, copies: float = 1.0) -> None:
-    """Refuse a model that does not fit into memory, before it takes any; ``copies`` of it are held at once."""
+    """Raise ``DoesNotFit`` if ``copies`` of a model do not fit into memory."""
     require_memory(
         copies * model_bytes(spec), "the model", "choose a smaller width, vocabulary or depth, or a larger machine"
     )

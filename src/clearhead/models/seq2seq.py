@@ -1,6 +1,6 @@
 """The encoder-decoder: represent, encode, decode and predict (L1.4).
 
-Shapes: b batch, n source tokens, m target tokens, d features, V tokens of the target vocabulary.
+Shapes: b batch, n source tokens, m target tokens, d features, V entries of the target vocabulary.
 """
 
 from jaxtyping import Bool, Float, Int
@@ -13,7 +13,14 @@ from clearhead.recipe import Seq2SeqSpec, module_of
 
 
 class Seq2Seq(Writer):
-    """An encoder that reads and a decoder that writes; either may be a Transformer or recurrent (L1.3)."""
+    """An encoder and a decoder, each a Transformer or recurrent (L1.3).
+
+    Args:
+        spec: the settings of the model.
+        encoder: the stack that reads the source.
+        decoder: the stack that generates the target.
+        output: the output layer.
+    """
 
     spec: Seq2SeqSpec
 
@@ -23,7 +30,7 @@ class Seq2Seq(Writer):
 
     @classmethod
     def from_spec(cls, spec: Seq2SeqSpec) -> "Seq2Seq":
-        """Build from a recipe, with one embedding matrix where the recipe ties them."""
+        """Build from a recipe; embeddings are shared where the recipe ties them."""
         source = nn.Embedding(spec.vocabulary.source, spec.encoder.width)
         shared = spec.embedding.tie in ("inputs", "all")
         target = source if shared else nn.Embedding(spec.vocabulary.target, spec.decoder.width)
@@ -37,35 +44,38 @@ class Seq2Seq(Writer):
         )
         return cls(spec, encoder=encoder, decoder=decoder, output=make_output(spec.embedding, target))
 
-    def encode(self, source: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None) -> Memory:
-        """Read the source; padding is what the recipe calls ``pad``, unless ``present`` says otherwise."""
-        if present is None:
-            present = self.present(source)
-        return Memory(self.encoder(source, present), present)
+    def encode(self, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> Memory:
+        """Encode the source; without ``valid``, the recipe's ``pad`` is padding."""
+        if valid is None:
+            valid = self.valid_tokens(source)
+        return Memory(self.encoder(source, valid), valid)
 
     def states(
         self,
         source: Int[Tensor, "b n"],
         target: Int[Tensor, "b m"],
-        source_present: Bool[Tensor, "b n"] | None = None,
+        source_valid: Bool[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b m d"]:
-        """The decoder's vectors for each target token fed in, before the logits.
+        """Return the decoder's vectors before the logits, for each target token.
 
-        ``target`` begins with the start token and is padded at the right, where no real token looks.
+        Args:
+            source: the source tokens.
+            target: the start token and the target tokens, padded on the right, which is masked.
+            source_valid: True for source tokens, False for padding. Default: everything except ``pad``.
         """
-        states: Tensor = self.decoder(target, memory=self.encode(source, source_present))
+        states: Tensor = self.decoder(target, memory=self.encode(source, source_valid))
         return states
 
     def forward(
         self,
         source: Int[Tensor, "b n"],
         target: Int[Tensor, "b m"],
-        source_present: Bool[Tensor, "b n"] | None = None,
+        source_valid: Bool[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b m V"]:
-        """Logits of the token after each target token: teacher forcing."""
-        logits: Tensor = self.output(self.states(source, target, source_present))
+        """Return the logits of the token after each target token (teacher forcing); the arguments of ``states``."""
+        logits: Tensor = self.output(self.states(source, target, source_valid))
         return logits
 
-    def start(self, source: Int[Tensor, "b n"], present: Bool[Tensor, "b n"] | None = None) -> State:
-        """Read the source and be ready to write; the first token to feed is ``spec.vocabulary.first``."""
-        return State(self.decoder.new_cache(), self.encode(source, present))
+    def start(self, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> State:
+        """Encode the source and return the state before the first token; feed ``spec.vocabulary.first`` first."""
+        return State(self.decoder.new_cache(), self.encode(source, valid))

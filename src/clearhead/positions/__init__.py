@@ -1,4 +1,4 @@
-"""Where a token stands: tables that are added, biases and rotations that act inside attention."""
+"""Positions: absolute ones, added to embeddings, and relative ones, which act inside attention as bias or rotation."""
 
 from clearhead.positions.absolute import LearnedPosition, NoPosition, SinusoidalPosition, sinusoids
 from clearhead.positions.base import (

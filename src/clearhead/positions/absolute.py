@@ -17,7 +17,7 @@ Layout = Literal["interleaved", "halves", "tensor2tensor"]
 def sinusoids(
     length: int, width: int, *, layout: Layout = "interleaved", base: float = 10_000.0
 ) -> Float[Tensor, "n d"]:
-    """The table of sinusoidal positions (L2.10), computed in float64 and rounded once.
+    """The table of sinusoidal positions (L2.10), computed in float64 and then rounded.
 
     With i = 0 … d/2−1 and angle(p, i) = p · ω_i:
       interleaved    column 2i is sin, column 2i+1 is cos, ω_i = base^(−2i/d)         (the paper)
@@ -34,7 +34,7 @@ def sinusoids(
 
 
 class NoPosition(AbsolutePosition):
-    """No order: a Transformer without positions sees a set (L1.10)."""
+    """No positions: the Transformer sees a set, not a sequence (L1.10)."""
 
     @classmethod
     def from_spec(cls, spec: NoPositionSpec, *, width: int) -> "NoPosition":
@@ -43,16 +43,21 @@ class NoPosition(AbsolutePosition):
         return cls()
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return "adds nothing"
 
     def forward(self, positions: Int[Tensor, "*b n"], end: int) -> None:
-        """Nothing to add."""
         del positions, end
 
 
 class SinusoidalPosition(AbsolutePosition):
-    """Sines and cosines; the table grows with the longest sequence seen and is never saved."""
+    """Sines and cosines of the position, in a table that grows with the longest sequence and is not saved.
+
+    Args:
+        width: features of a token, d.
+        layout: the order of sines and cosines: ``interleaved`` (the default), ``halves`` or ``tensor2tensor``; see
+            ``sinusoids``.
+        base: the base of the frequencies. Default: 10,000.
+    """
 
     table: Float[Tensor, "n d"]
 
@@ -70,19 +75,23 @@ class SinusoidalPosition(AbsolutePosition):
         return sinusoids(length, self.width, layout=self.layout, base=self.base)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return self.layout
 
     def forward(self, positions: Int[Tensor, "*b n"], end: int) -> Float[Tensor, "*b n d"]:
-        """The rows of these positions."""
         if end > len(self.table):
-            with torch.inference_mode(mode=False):  # a buffer outlives the call that makes it grow
+            with torch.inference_mode(mode=False):  # the buffer must also work outside of inference mode later
                 self.table = self._rows(2 ** math.ceil(math.log2(end))).to(self.table)
         return self.table[positions]
 
 
 class LearnedPosition(AbsolutePosition):
-    """One learned vector per position, behind ``offset`` rows that are never used (BART 2, RoBERTa pad + 1)."""
+    """One learned vector for each position.
+
+    Args:
+        size: the number of positions, the longest sequence.
+        width: features of a token, d; the table is (offset + size, d).
+        offset: unused rows before the first position (2 in BART, pad + 1 in RoBERTa). Default: 0.
+    """
 
     def __init__(self, *, size: int, width: int, offset: int = 0) -> None:
         super().__init__()
@@ -95,15 +104,13 @@ class LearnedPosition(AbsolutePosition):
         return cls(size=spec.size, width=width, offset=spec.offset)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
-        return f"{self.most_tokens} positions" + (f" behind {self.offset} rows" if self.offset else "")
+        return f"{self.most_tokens} positions" + (f" after {self.offset} unused rows" if self.offset else "")
 
     def forward(self, positions: Int[Tensor, "*b n"], end: int) -> Float[Tensor, "*b n d"]:
-        """The rows of these positions; never a silent wrap past the end of the table."""
-        # padding may stand past the end of the table, real tokens may not
+        # padding may be past the end of the table, tokens may not
         if end > self.most_tokens and (last := int(positions.max())) >= self.most_tokens:
             raise TooLong(
-                f"position {last + 1} is past the table of learned positions, which holds {self.most_tokens}: "
+                f"position {last + 1} is past the end of the table of {self.most_tokens} learned positions: "
                 "shorten the sequence, or train with a larger model.position.size"
             )
         vectors: Tensor = self.table(positions + self.offset)

@@ -1,7 +1,7 @@
-"""Positions on a grid: sinusoids of row and column, and biases by distance in both (L3.5).
+"""Positions on a grid: sinusoids of row and column, and biases by distance in both directions (L3.5).
 
-A token's position is its number, counted row by row; its row and column are what division by the number of columns
-leaves. So a grid is numbered like a sequence, and everything that knows sequences works on it too.
+A cell's position is its number, counted row by row; its row and column are quotient and remainder of division by the
+number of columns. So a grid is numbered like a sequence, and everything made for sequences works on it.
 
 Shapes: b batch, n queries, m keys, h heads, d features.
 """
@@ -16,9 +16,14 @@ from clearhead.recipe import Relative2dSpec, Sinusoidal2dSpec
 
 
 class GridSinusoids(AbsolutePosition):
-    """[sinusoids of the row ‖ sinusoids of the column], each half as wide as the tokens.
+    """[sinusoids of the row ‖ sinusoids of the column], each of d/2 features.
 
-    A class token before the grid has no row and no column: it gets 0 (as in MAE, whose layout is ``halves``).
+    Args:
+        width: features of a token, d.
+        grid: rows and columns.
+        class_token: whether a class token precedes the grid; it gets 0 (as in MAE). Default: False.
+        layout: the order of sines and cosines: ``interleaved`` (the default), ``halves`` (MAE) or ``tensor2tensor``.
+        base: the base of the frequencies. Default: 10,000.
     """
 
     def __init__(
@@ -42,12 +47,10 @@ class GridSinusoids(AbsolutePosition):
         return cls(width=width, grid=grid, class_token=class_token, layout=spec.layout, base=spec.base)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         rows, columns = self.grid
         return f"{rows} × {columns}"
 
     def forward(self, positions: Int[Tensor, "*b n"], end: int) -> Float[Tensor, "*b n d"]:
-        """The row's sinusoids and the column's, side by side."""
         columns = self.grid[1]
         cells = (positions - int(self.class_token)).clamp(min=0)
         row = self.axis(cells // columns, -(-end // columns))
@@ -59,7 +62,7 @@ class GridSinusoids(AbsolutePosition):
 def grid_offset(
     queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"], *, columns: int, farthest: int
 ) -> Int[Tensor, "*b n m"]:
-    """The number of the distance (Δx, Δy) from a query to a key, 0 … (2k+1)² − 1, each clipped to ±k.
+    """The index of the offset (Δx, Δy) from a query to a key, 0 … (2k+1)² − 1, each clipped to ±k.
 
     With Δx = x_key − x_query in rows and Δy the same in columns it is (Δx + k)(2k + 1) + Δy + k.
     """
@@ -72,9 +75,9 @@ def grid_offset(
 
 
 def by_offset(values: Float[Tensor, "h dx dy"], rows: int, columns: int) -> Float[Tensor, "h n n"]:
-    """Spread values of all offsets over all pairs of cells of a grid of r × c, whose cells are numbered row by row.
+    """Expand the values of all offsets to all pairs of cells of an r × c grid, numbered row by row.
 
-    Entry (x₁c + y₁, x₂c + y₂) is value (x₂ − x₁ + r − 1, y₂ − y₁ + c − 1): whole rows are copied, not single numbers.
+    Entry (x₁c + y₁, x₂c + y₂) is value (x₂ − x₁ + r − 1, y₂ − y₁ + c − 1). Whole rows are copied, not single numbers.
     """
     lines = by_distance(values, columns).transpose(1, 2).contiguous()  # (h, c, 2r − 1, c), by y₁, Δx, y₂
     seen = [lines[:, :, rows - 1 - x : 2 * rows - 1 - x].flatten(2) for x in range(rows)]  # (h, c, r·c) from row x
@@ -82,7 +85,7 @@ def by_offset(values: Float[Tensor, "h dx dy"], rows: int, columns: int) -> Floa
 
 
 def rectangle(positions: Int[Tensor, "n"], columns: int) -> tuple[int, int] | None:
-    """Rows and columns of the part of a grid that these cells fill, row by row; None if they fill no rectangle."""
+    """Rows and columns of the rectangle that these cells fill, row by row; None if they do not fill one."""
     first, count = int(positions[0]), len(positions)
     ends = (positions.diff() != 1).nonzero()
     broad = min(int(ends[0]) + 1 if len(ends) else count, columns - first % columns)
@@ -94,7 +97,13 @@ def rectangle(positions: Int[Tensor, "n"], columns: int) -> tuple[int, int] | No
 
 
 class GridBias(RelativePosition):
-    """A learned bias per head and distance (Δx, Δy): shifting the whole picture changes nothing (L2.11)."""
+    """A learned bias for each head and offset (Δx, Δy): shifting the whole image changes nothing (L2.11).
+
+    Args:
+        heads: number of heads, h.
+        grid: rows and columns.
+        farthest: k, the largest offset that is distinguished in each direction; the table is ((2k + 1)², h).
+    """
 
     def __init__(self, *, heads: int, grid: tuple[int, int], farthest: int) -> None:
         super().__init__()
@@ -118,13 +127,12 @@ class GridBias(RelativePosition):
         return cls(heads=heads, grid=grid, farthest=spec.farthest)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return f"up to ±{self.farthest} rows and columns"
 
     def bias(self, queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]) -> Float[Tensor, "*b h n m"]:
         """table[(Δx, Δy)] for every query and key.
 
-        The cells of a rectangle have (2r − 1)(2c − 1) distances, not (rc)²: the table is read for those and spread.
+        The cells of an r × c rectangle have (2r − 1)(2c − 1) offsets, not (rc)²: the table is read for these alone.
         """
         shared = queries.dim() == 1 and torch.equal(queries, keys)
         if shared and (shape := rectangle(queries, self.grid[1])) is not None:

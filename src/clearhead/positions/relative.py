@@ -19,9 +19,9 @@ def t5_bucket(
 ) -> Int[Tensor, "*shape"]:
     """The bucket of a distance j − i from query i to key j (Raffel et al. 2020).
 
-    Half of the buckets hold one exact distance each; the rest grow logarithmically up to ``max_distance``, and
-    everything beyond shares the last. With ``both_ways`` the upper half is for keys to the right, so that the
-    buckets of 0, 1, −1, 128, −128 are 0, 17, 1, 31, 15; otherwise keys to the right share bucket 0.
+    Half of the buckets hold one distance each; the others grow logarithmically up to ``max_distance``, and all larger
+    distances share the last one. With ``both_ways`` the upper half is for keys to the right, so that the buckets of 0,
+    1, −1, 128, −128 are 0, 17, 1, 31, 15; otherwise keys to the right share bucket 0.
     """
     offset = torch.zeros_like(distance)
     if both_ways:
@@ -38,7 +38,14 @@ def t5_bucket(
 
 
 class BucketBias(DistanceBias):
-    """T5: a learned bias per head and bucket of distances, one table for all layers of a stack."""
+    """T5: a learned bias for each head and bucket of distances, shared by all layers of a stack.
+
+    Args:
+        heads: number of heads, h; the table is (buckets, h).
+        buckets: number of buckets. Default: 32.
+        max_distance: the distance from which on all share a bucket. Default: 128.
+        both_ways: whether keys to the right have buckets of their own; False for causal stacks. Default: True.
+    """
 
     def __init__(self, *, heads: int, buckets: int = 32, max_distance: int = 128, both_ways: bool = True) -> None:
         super().__init__()
@@ -50,25 +57,24 @@ class BucketBias(DistanceBias):
     def from_spec(
         cls, spec: T5BucketsSpec, *, heads: int, head_size: int, value_size: int, causal: bool
     ) -> "BucketBias":
-        """Build from a recipe; a causal stack spends all its buckets on the past."""
+        """Build from a recipe; a causal stack uses all buckets for earlier keys."""
         del head_size, value_size
         return cls(heads=heads, buckets=spec.buckets, max_distance=spec.max_distance, both_ways=not causal)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return f"{self.buckets} buckets, {'both ways' if self.both_ways else 'the past'}"
 
     def of_distance(self, distances: Int[Tensor, "*s"]) -> Float[Tensor, "h *s"]:
-        """table[bucket(j − i)]."""
+        """Return table[bucket(j − i)]."""
         buckets = t5_bucket(distances, buckets=self.buckets, max_distance=self.max_distance, both_ways=self.both_ways)
         values: Tensor = self.table(buckets).movedim(-1, 0).contiguous()
         return values
 
 
 def alibi_slopes(heads: int) -> list[float]:
-    """The slope of each head: 2^(−8/h), 2^(−16/h) … for h a power of two (Press et al. 2022).
+    """The slope of each head: 2^(−8/h), 2^(−16/h) … if h is a power of two (Press et al. 2022).
 
-    Other numbers of heads take those of the next lower power of two, and then every other one of the next higher.
+    Other numbers of heads take the slopes of the next lower power of two and every other one of the next higher.
     """
     lower = 2 ** math.floor(math.log2(heads))
     slopes = [2 ** (-8 * (index + 1) / lower) for index in range(lower)]
@@ -76,7 +82,11 @@ def alibi_slopes(heads: int) -> list[float]:
 
 
 class AlibiBias(DistanceBias):
-    """ALiBi: a token counts for less the further away it is, −slope · |j − i|; nothing is learned."""
+    """ALiBi: a bias of −slope · |j − i|, which is not learned.
+
+    Args:
+        heads: number of heads, each with its own slope.
+    """
 
     slopes: Float[Tensor, "h"]
 
@@ -86,21 +96,25 @@ class AlibiBias(DistanceBias):
 
     @classmethod
     def from_spec(cls, spec: AlibiSpec, *, heads: int, head_size: int, value_size: int, causal: bool) -> "AlibiBias":
-        """Build from a recipe; where both sides are seen, both count for less."""
+        """Build from a recipe; without ``causal``, the bias is the same on both sides."""
         del spec, head_size, value_size, causal
         return cls(heads=heads)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return f"{len(self.slopes)} slopes"
 
     def of_distance(self, distances: Int[Tensor, "*s"]) -> Float[Tensor, "h *s"]:
-        """−slope · |j − i|."""
         return -self.slopes.view(-1, *[1] * distances.dim()) * distances.abs()
 
 
 class RotaryPosition(RelativePosition):
-    """RoPE: feature pairs of queries and keys turn by p · ω_i, so that q·k depends on the distance alone."""
+    """RoPE: pairs of features of queries and keys are rotated by p · ω_i, so that q·k depends on the distance alone.
+
+    Args:
+        head_size: features of a query and of a key in one head, d; even.
+        layout: which features are pairs: i and d/2 + i (``halves``, the default), or 2i and 2i + 1 (``interleaved``).
+        base: the base of the frequencies. Default: 10,000.
+    """
 
     def __init__(
         self, *, head_size: int, layout: Literal["halves", "interleaved"] = "halves", base: float = 10_000.0
@@ -109,7 +123,7 @@ class RotaryPosition(RelativePosition):
         self.layout, self.base, self.head_size = layout, base, head_size
 
     def frequencies(self, device: torch.device | None = None) -> Float[Tensor, "half"]:
-        """ω_i = base^(−2i/d) in float32, whatever the model's precision: angles of far positions need it."""
+        """ω_i = base^(−2i/d) in float32, whatever the model's precision: large positions need it."""
         exponents = torch.arange(0, self.head_size, 2, dtype=torch.float64, device=device) / self.head_size
         return (self.base**-exponents).float()
 
@@ -122,7 +136,6 @@ class RotaryPosition(RelativePosition):
         return cls(head_size=head_size, layout=spec.layout, base=spec.base)
 
     def extra_repr(self) -> str:
-        """Settings, for people."""
         return self.layout
 
     def rotate(self, heads: Float[Tensor, "b h n d"], positions: Int[Tensor, "*b n"]) -> Float[Tensor, "b h n d"]:

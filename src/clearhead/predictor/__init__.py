@@ -1,4 +1,4 @@
-"""What ``clearhead.load()`` returns: a model with its tokenizers and its way of answering."""
+"""Predictors, which ``clearhead.load()`` returns: a model with its tokenizers and its decoding settings."""
 
 from clearhead.predictor.answering import Answered, AnswerFormat, answer_lines
 from clearhead.predictor.base import Answer, Predictor

@@ -1,4 +1,4 @@
-"""Many lines in, as many answers out, in the same order: what ``clearhead run`` does."""
+"""Answers a stream of lines in order, as ``clearhead run`` does."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -15,25 +15,25 @@ from clearhead.recipe import DecodingSpec
 
 @dataclass(frozen=True)
 class AnswerFormat:
-    """How answers are written."""
+    """The format of answers."""
 
     n_best: int = 1
-    """Answers to each line."""
+    """Answers per line."""
     scores: bool = False
-    """Whether log p of each answer stands behind it."""
+    """Whether log p follows each answer, after a tab."""
     as_json: bool = False
     """Whether each line becomes a JSON object."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """What one line became."""
+    """The result for one line."""
 
     number: int
     rows: list[str]
-    """What is written for it: one row, or one for each of the n best."""
+    """The output rows: one, or one for each of the n best answers."""
     warnings: list[tuple[str, str]]
-    """What somebody should know about it: kind and message."""
+    """Warnings about the line, as (kind, message)."""
 
 
 def answer_lines(
@@ -45,13 +45,13 @@ def answer_lines(
     workers: int,
     first: int = 0,
 ) -> Iterator[list[Answered]]:
-    """Answer lines by workers side by side; the answers come in order, as many at a time as are ready.
+    """Answer lines with a pool of ``workers`` processes; yield the answers in order, as soon as they are ready.
 
     ``first`` is the number of the first line.
     """
     ready: dict[int, Answered] = {}
-    with WorkerPool(_Work(predictor, spec, layout), workers) as crew:
-        for chunk in crew.results(jobs_of(lines)):
+    with WorkerPool(_Work(predictor, spec, layout), workers) as pool:
+        for chunk in pool.results(jobs_of(lines)):
             ready |= {answered.number: answered for answered in chunk}
             in_order = []
             while first in ready:
@@ -61,7 +61,7 @@ def answer_lines(
 
 
 class _Work:
-    """What a worker does with a job."""
+    """The function that each worker applies to a job."""
 
     def __init__(self, predictor: Predictor, spec: DecodingSpec, layout: AnswerFormat) -> None:
         self.predictor, self.spec, self.layout = predictor, spec, layout

@@ -1,4 +1,4 @@
-"""What a caller of the Python API gave: checked before it reaches a tokenizer, with words that say what to pass."""
+"""Checks the arguments of the Python API before they reach a tokenizer; errors say what to pass instead."""
 
 import operator
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any, SupportsIndex
 
 
 def the_text(text: Any) -> str:
-    """One text."""
+    """Check that ``text`` is one text."""
     if isinstance(text, str):
         return text
     if isinstance(text, list | tuple):
@@ -15,7 +15,7 @@ def the_text(text: Any) -> str:
 
 
 def the_texts(texts: Any, call: str = "generate", name: str = "texts") -> list[str]:
-    """Several texts; a single one would be taken for its letters."""
+    """Check that ``texts`` is a sequence of texts; one str would be taken apart into its letters."""
     if isinstance(texts, str):
         alone = ", or model(…) for one text" if call == "generate" else ""
         raise TypeError(f"{name} must be a list of str, not one str: {call}([{_short(texts)}]){alone}")
@@ -29,7 +29,7 @@ def the_texts(texts: Any, call: str = "generate", name: str = "texts") -> list[s
 
 
 def the_number(number: Any, name: str) -> int:
-    """A whole number from 1 on."""
+    """Check that ``number`` is a whole number of at least 1."""
     if isinstance(number, bool) or not isinstance(number, SupportsIndex):
         raise TypeError(f"{name} must be a whole number, not {_kind(number)}")
     whole = operator.index(number)
@@ -39,15 +39,15 @@ def the_number(number: Any, name: str) -> int:
 
 
 def the_columns(columns: Sequence[Any], names: Sequence[str]) -> list[list[str]]:
-    """The columns of examples to score, all of one length."""
+    """Check the columns of examples to score: as many as there are names, all of one length."""
     plurals = [f"{name}s" for name in names]
     if len(columns) != len(names):
         wanted = "1 list" if len(names) == 1 else f"{len(names)} lists"
-        raise TypeError(f"score takes {wanted}, score({', '.join(plurals)}), and was given {len(columns)}")
+        raise TypeError(f"score takes {wanted}, score({', '.join(plurals)}), but was given {len(columns)}")
     checked = [the_texts(column, "score", name) for column, name in zip(columns, plurals, strict=True)]
     if len({len(column) for column in checked}) > 1:
         sizes = " and ".join(f"{len(column):,} {name}" for column, name in zip(checked, plurals, strict=True))
-        raise ValueError(f"score was given {sizes}: each needs its counterpart")
+        raise ValueError(f"score was given {sizes}: give as many of each")
     return checked
 
 

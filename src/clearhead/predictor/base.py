@@ -1,4 +1,4 @@
-"""What all predictors share: text in, answers out."""
+"""The base class of all predictors: text in, answers out."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -29,24 +29,24 @@ class Answer:
 
     text: str
     log_probability: float
-    """log p of its tokens given the text, the end among them; NaN if nobody asked."""
+    """log p of its tokens given the text, the end token included; NaN if it was not ``scored``."""
     score: float
-    """What the answers of a beam are ranked by, log p over the length penalty; without a beam log p itself."""
+    """The value by which a beam ranks answers: log p divided by the length penalty; without a beam, log p."""
     finished: bool
-    """False if the longest length was reached before the end."""
+    """False if the length limit was reached before the end token."""
     tokens: list[int]
     cut: bool = False
-    """Whether the text was longer than decoding.max_source, and only its beginning was read."""
+    """Whether the text was longer than ``decoding.max_source``, so that only its beginning was read."""
     probabilities: Mapping[str, float] | None = None
-    """How probable every label is, or the likely tokens for the only <mask>; the most probable first."""
+    """The probability of every label, or of the likely tokens for a single <mask>; the most probable first."""
     unknown: tuple[str, ...] = ()
-    """What in the text is not in the model's vocabulary, and was read as <unk>: characters, or symbols."""
-    gaps: tuple[Mapping[str, float], ...] = ()
-    """Of a filled text: for every <mask> the most probable tokens, with their probabilities."""
+    """Characters or symbols of the text that are not in the model's vocabulary and were read as <unk>."""
+    masks: tuple[Mapping[str, float], ...] = ()
+    """For every <mask> of the text, the most probable tokens with their probabilities."""
 
 
 class Predictor(ABC):
-    """A model with its tokenizers: the one way in which dev scores, `eval`, `run` and Python get answers from it.
+    """A model with its tokenizers and decoding settings; dev scores, ``eval``, ``run`` and Python all use this class.
 
         model = clearhead.load("runs/demo")
         model("lovely")
@@ -55,8 +55,13 @@ class Predictor(ABC):
         model.score(["love"], ["L AH V"])
         model.vectors(["love", "hate"])
 
-    Threads can share one: each call has the model to itself for a batch at a time. It can be pickled, to be sent to
-    processes of your own; model files are another thing, and are never unpickled.
+    Args:
+        model: the model, with its trained weights.
+        recipe: the recipe that it was trained by; ``recipe.decoding`` holds the default decoding settings.
+        codecs: the tokenizers of source and target (the same one twice if there is one side); empty for images.
+
+    Threads can share a predictor: each call locks the model for one batch at a time. A predictor can be pickled to be
+    sent to other processes; model files do not use pickle.
     """
 
     def __init__(self, model: Model, recipe: Recipe, codecs: tuple[Codec, ...]) -> None:
@@ -81,24 +86,26 @@ class Predictor(ABC):
         return found | sizes(self.model)
 
     def __call__(self, text: str, **settings: Any) -> str:
-        """The answer to one text."""
+        """Return the best answer to one text; ``settings`` as in ``generate``."""
         return self._best([the_text(text)], settings)[0]
 
     def generate(self, texts: Sequence[str], **settings: Any) -> list[str]:
-        """The best answer to each text; settings of ``[decoding]`` can be given: ``beam_size=4``."""
+        """Return the best answer to each text; ``settings`` override the recipe's ``[decoding]``: ``beam_size=4``."""
         return self._best(the_texts(texts), settings)
 
     def _best(self, texts: list[str], settings: Mapping[str, Any]) -> list[str]:
-        """The best answers, and a warning to the caller's caller about what is not known."""
+        """The best answers; warns the caller's caller about unknown characters."""
         found = [best for best, *_ in self.answers(texts, self.decoding(**settings), scored=False)]
         if any(best.unknown for best in found):
             warn_unknown(self.source, [best.unknown for best in found], stacklevel=3)
         return [best.text for best in found]
 
     def score(self, *columns: Sequence[str]) -> list[float]:
-        """log p of each example, given by its columns.
+        """Return log p of each example.
 
-        Of targets given sources, of texts (lm), of labels given texts (classifier): in the order of the file.
+        Args:
+            columns: the columns of the examples, in the order of a data file: sources and targets (seq2seq), texts
+                (lm), labels and texts (classifier).
         """
         layout = format_of(self.model.spec)
         checked = the_columns(columns, layout.columns)
@@ -108,29 +115,31 @@ class Predictor(ABC):
         return [line.log_probability for line in self.forced(examples)]
 
     def unfamiliar(self, examples: Sequence[Any]) -> Iterator[tuple[str, Codec, list[tuple[str, ...]]]]:
-        """For each side that is text: its name, its tokenizer, and what of each example is not in the vocabulary."""
+        """For each side that is text: its name, its tokenizer, and the unknown characters of each example."""
         for name in format_of(self.model.spec).texts:
             codec = self.target if name == "target" else self.source
             yield name, codec, codec.read([getattr(example, name) for example in examples])[1]
 
     def vectors(self, texts: Sequence[str]) -> Tensor:
-        """One vector for each text, (texts, features): the mean of the encoder's vectors over its tokens.
+        """Return one vector for each text, (texts, features): the mean of the encoder's output over its tokens.
 
-        The specials around a text count as tokens, padding does not.
+        The special tokens around a text count as tokens, padding does not.
         """
         del texts
         raise ClearheadError(f"a model of family {self.model.spec.family} has no encoder that gives vectors")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For processes of the user's own: recipe, tokenizers and weights, without what can be made again."""
+        """Pickle the recipe, the tokenizers and the weights; everything else is made from them."""
         codecs = [codec.to_json() for codec in dict.fromkeys([self.source, self.target])] if self._reads_text else []
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in stored_tensors(self.model).items()}
         return _restored, (type(self), recipe_table(self.recipe), codecs, save_tensors(tensors))
 
     def decoding(self, *overrides: str, **settings: Any) -> DecodingSpec:
-        """The recipe's way of decoding with some settings changed; what cannot work is refused as in a recipe.
+        """Return the recipe's decoding settings with some of them changed, validated as in a recipe.
 
-        Settings come by name, or as words of the form ``decoding.key=value``.
+        Args:
+            overrides: settings in the form ``decoding.key=value``.
+            settings: settings by name.
         """
         if not overrides and not settings:
             return self.recipe.decoding
@@ -153,37 +162,41 @@ class Predictor(ABC):
         numbers: Sequence[int] | None = None,
         **settings: Any,
     ) -> list[list[Answer]]:
-        """The ``n_best`` best answers to each text, in order, the best first, with their log-probabilities.
+        """Return the ``n_best`` best answers to each text, in order, the best first, with their log-probabilities.
 
-        How they are found is said by settings of ``[decoding]``, ``beam_size=8``, or by a whole ``Decoding``. Greedy
-        search is a little faster if it is not ``scored``; its log-probabilities are then NaN. ``numbers`` name the
-        lines, where chance decides.
+        Args:
+            texts: the texts to answer.
+            spec: the decoding settings. Default: the recipe's, changed by ``settings``.
+            n_best: answers per text. Default 1.
+            scored: if False, greedy search is a little faster and log-probabilities are NaN. Default True.
+            numbers: the number of each line, from which sampling takes its random seed. Default: 0, 1, 2, …
+            settings: settings of ``[decoding]`` by name, such as ``beam_size=8``.
         """
 
     @abstractmethod
     def table(self, best: Answer) -> dict[str, Any]:
-        """An answer as the fields of a JSON line."""
+        """Return an answer as the fields of a JSON line."""
 
     @abstractmethod
     def forced(self, examples: Sequence[Any]) -> list[ForcedLine]:
-        """How probable given examples are."""
+        """Return the log-probabilities of given answers (teacher forcing)."""
 
     def unfit(self, examples: Sequence[Any], file: str) -> Iterator[BadLine]:
-        """Examples that the model cannot be scored on."""
+        """Find examples on which the model cannot be scored."""
         del examples, file
         yield from ()
 
     def stream(self, text: str, **settings: Any) -> Iterator[str]:
-        """An answer piece by piece, as it is written, by models that write."""
+        """Yield an answer piece by piece while it is generated."""
         del text, settings
-        raise ClearheadError(f"a model of family {self.model.spec.family} does not write token by token")
+        raise ClearheadError(f"a model of family {self.model.spec.family} does not generate text")
 
     def _asked(
         self, texts: Sequence[str], spec: DecodingSpec | None, settings: Mapping[str, Any]
     ) -> tuple[list[str], DecodingSpec]:
-        """The texts and the way of decoding that a call names."""
+        """Check the texts, and combine the decoding settings of a call."""
         if spec is not None and settings:
-            raise TypeError(f"a Decoding is given, and {', '.join(settings)} beside it: give one or the other")
+            raise TypeError(f"give either spec or settings, not both (settings: {', '.join(settings)})")
         return the_texts(texts, "answers"), self.decoding(**settings) if spec is None else spec
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -193,15 +206,15 @@ class Predictor(ABC):
         return self._read(texts)[1]
 
     def _read(self, texts: Sequence[str], *, gaps: bool = False) -> tuple[list[list[int]], list[tuple[str, ...]]]:
-        """Ids of each text, and what of it is not in the vocabulary."""
+        """The ids of each text, and its characters or symbols that are not in the vocabulary."""
         try:
             return self.source.read(texts, gaps=gaps)
         except (TypeError, UnicodeEncodeError):
-            raise DataError("a text holds half of a surrogate pair, which is no character") from None
+            raise DataError("a text contains an unpaired surrogate, which is not a character") from None
 
 
 def _restored(kind: type[Predictor], table: dict[str, Any], tokenizers: list[str], tensors: bytes) -> Predictor:
-    """A predictor in another process, from what ``__reduce__`` sent there."""
+    """Unpickle a predictor from what ``__reduce__`` returned."""
     recipe = recipe_from(table, name="a pickled predictor")
     model = build(recipe, seed=0)  # its weights are replaced
     names = stored_tensors(model)

@@ -1,4 +1,4 @@
-"""Token ids in, token ids out: batches of a size, the right stepper, the search that a recipe asks for."""
+"""Generates token ids from token ids: makes batches, chooses the stepper, runs the search that the recipe asks for."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,44 +29,48 @@ from clearhead.predictor.forced import evaluating, padded, spans
 from clearhead.recipe import DecodingSpec
 
 AUTO_TOKENS = 2048
-"""Source tokens that are answered together unless the recipe says otherwise."""
+"""Source tokens per batch, unless the recipe sets ``decoding.batch_tokens``."""
 
 
 _SMALL = 64 * 2**20
-"""Bytes that need not be asked for."""
+"""Bytes below which free memory is not checked."""
 _FAR = 2**40
 """More tokens than any answer has."""
 
 
 def _share(ratio: float, line: Sequence[int]) -> int:
-    """So many tokens for each of the line's, if need be more than there will ever be."""
+    """``ratio`` times the tokens of the line, at most ``_FAR``."""
     return int(min(ratio * len(line), _FAR))
 
 
 def batch_budget(spec: DecodingSpec) -> int:
-    """Tokens that are answered together."""
+    """Source tokens per batch."""
     return AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
 
 
 class Engine:
-    """Drives a model that writes: an encoder-decoder over sources, a language model over prompts."""
+    """Runs a model that generates text: an encoder-decoder on sources, a language model on prompts.
+
+    Args:
+        model: a ``Seq2Seq`` or a ``LanguageModel``.
+    """
 
     def __init__(self, model: Model) -> None:
         if not isinstance(model, Seq2Seq | LanguageModel):
-            raise ClearheadError(f"a model of family {model.spec.family} writes no text")
+            raise ClearheadError(f"a model of family {model.spec.family} does not generate text")
         first, eos = model.spec.vocabulary.first, model.spec.vocabulary.eos
         if first is None or eos is None:
             raise ClearheadError("the recipe's model.vocabulary does not say how answers begin and end")
         self.model, self.first, self.eos = model, first, eos
         self.reach, self._write_reach = _reaches(model)
-        """Tokens that the model can read, and write, if its positions end somewhere."""
+        """The most tokens that the model can read and write, where its positions are limited."""
         vocabulary = model.spec.vocabulary
         specials = {vocabulary.pad, vocabulary.bos, vocabulary.unk} - {None, eos}
         self._banned = sorted(index for index in specials if index is not None)
-        """Specials that are no text: they are never written."""
+        """Special tokens that are never generated."""
         self._lean: LeanDecoder | None = None
         self._size: int = getattr(vocabulary, model.spec.sides[-1])
-        """Tokens that can be written."""
+        """The size of the target vocabulary."""
         self._width: int = model.output.weight.shape[-1]
         self._layers = max(1, sum(isinstance(part, Layer) for part in model.decoder.modules()))
 
@@ -80,9 +84,9 @@ class Engine:
         prefixes: Sequence[list[int]] | None = None,
         allowed: Allowed | None = None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of every line, in order, the best first.
+        """Return the hypotheses of every line, in order, the best first.
 
-        Lines are sorted by length and answered together; which ones does not matter.
+        Lines are sorted by length and decoded in batches; the result does not depend on the batches.
         """
         self._refuse(spec)
         numbers = range(len(lines)) if numbers is None else numbers
@@ -105,9 +109,9 @@ class Engine:
         return found
 
     def stream(self, line: list[int], spec: DecodingSpec) -> Iterator[int]:
-        """The tokens of one answer, as they are written; greedy, or sampled.
+        """Yield the tokens of one answer while it is generated; greedy, or sampled.
 
-        Between two tokens the model is free, so that a caller can take its time, or never come back.
+        Between two tokens the model is not locked, so that the caller may pause or stop at any time.
         """
         self._refuse(spec)
         with evaluating(self.model, spec.attention):
@@ -132,7 +136,7 @@ class Engine:
         # the longest answer follows from the source, unless the shortest one is longer
         usual = [_share(spec.max_ratio, line) + spec.max_extra for line in lines]
         longest = [spec.max_length or max(pair) for pair in zip(usual, shortest, strict=True)]
-        # a language model's answer stands behind its prompt
+        # a language model's answer follows its prompt, and both take up positions
         rooms = [self._write_reach - (0 if isinstance(self.model, Seq2Seq) else len(line)) for line in lines]
         rules = Rules(
             longest=[max(1, min(length, room)) for length, room in zip(longest, rooms, strict=True)],
@@ -142,7 +146,7 @@ class Engine:
             allowed=allowed,
             numbers=numbers,
         )
-        # how answers begin, or the end of a prompt
+        # the token that begins an answer, or the last one of a prompt
         first = [self.first if isinstance(self.model, Seq2Seq) else line[-1] for line in lines]
         sampler = Sampler(spec.seed, spec.temperature, spec.top_k, spec.top_p) if spec.sample else None
         beams = 1 if spec.sample else spec.beam_size
@@ -153,26 +157,26 @@ class Engine:
 
         check(len(lines), min(FIRST, max(rules.longest)))
         check(len(lines), max(rules.shortest, default=1))
-        self._require_memory(1, 1, tokens, max(rules.longest))  # an answer that could never be finished is not begun
+        self._require_memory(1, 1, tokens, max(rules.longest))  # do not begin an answer that cannot be finished
         return _Writing(GuardedStepper(self._stepper(lines), check), rules, first, self.eos, sampler)
 
     def _refuse(self, spec: DecodingSpec) -> None:
-        """What this model cannot do, whatever the lines are."""
+        """Refuse settings that this model cannot follow, whatever the lines are."""
         problems = []
         strange = [token for token in spec.banned if token >= self._size]
         if strange:
             shown = ", ".join(map(str, strange[:5]))
-            problems.append(("banned", f"there is no token {shown}: ids go from 0 to {self._size - 1:,}"))
+            problems.append(("banned", f"there is no token {shown}: ids range from 0 to {self._size - 1:,}"))
         elif len({*spec.banned, *self._banned, self.eos}) >= self._size:
-            problems.append(("banned", "no token is left that an answer could be written with"))
+            problems.append(("banned", "leaves no token to write an answer with"))
         if spec.min_length > self._write_reach:
             most = f"the model writes at most {self._write_reach:,} tokens"
-            problems.append(("min_length", f"is {spec.min_length:,}, and {most}"))
+            problems.append(("min_length", f"is {spec.min_length:,}, but {most}"))
         if problems:
             raise RecipeError([Problem("", f"decoding.{key}", message) for key, message in problems])
 
     def _require_memory(self, lines: int, beams: int, tokens: int, length: int) -> None:
-        """Refuse a batch of lines of so many source tokens, and answers of this length, that does not fit."""
+        """Refuse a batch that does not fit into memory."""
         rows = lines * beams
         reading = 4 * lines * tokens * self._width * (12 + 2 * self._layers)
         writing = 4 * rows * length * (2 * self._width * self._layers + 2 * (beams if beams > 1 else 0))
@@ -187,33 +191,33 @@ class Engine:
     def _stepper(self, lines: list[list[int]]) -> Stepper:
         if isinstance(self.model, LanguageModel):
             return ModelStepper.prompted(self.model, lines)
-        ids, present = padded(lines)
+        ids, valid = padded(lines)
         if self._lean is None or not self._lean.current():
             self._lean = lean_decoder(self.model)
         if self._lean is None:
-            return ModelStepper.reading(self.model, ids, present)
-        return self._lean.reading(ids, present)
+            return ModelStepper.reading(self.model, ids, valid)
+        return self._lean.reading(ids, valid)
 
 
 def _reaches(model: Seq2Seq | LanguageModel) -> tuple[int, int]:
-    """The most tokens that a model can read and write: positions, and some attentions, end somewhere."""
+    """The most tokens that a model can read and write, as limited by its positions and attentions."""
     across = [part.cross for part in model.decoder.modules() if isinstance(part, Layer) and part.cross is not None]
-    looking_across = {part for cross in across for part in cross.modules()}
-    write = reach(part for part in model.decoder.modules() if part not in looking_across)
+    cross_parts = {part for cross in across for part in cross.modules()}
+    write = reach(part for part in model.decoder.modules() if part not in cross_parts)
     if not isinstance(model, Seq2Seq):
         return write, write
-    return reach([*model.encoder.modules(), *looking_across]), write
+    return reach([*model.encoder.modules(), *cross_parts]), write
 
 
 def reach(parts: Iterable[nn.Module]) -> int:
-    """The most tokens that all these parts can take."""
+    """The most tokens that all these modules can take."""
     ends = (getattr(part, "most_tokens", None) for part in parts)
     return min((end for end in ends if isinstance(end, int)), default=sys.maxsize)
 
 
 @dataclass(frozen=True)
 class _Writing:
-    """One batch, ready to be written."""
+    """One batch, ready to be decoded."""
 
     stepper: Stepper
     rules: Rules
@@ -222,7 +226,7 @@ class _Writing:
     sampler: Sampler | None
 
     def run(self, spec: DecodingSpec, *, scored: bool) -> list[list[Hypothesis]]:
-        """The hypotheses of every line, the best first."""
+        """Return the hypotheses of every line, the best first."""
         if spec.beam_size > 1 and not spec.sample:
             return beam_search(
                 self.stepper,
@@ -236,5 +240,5 @@ class _Writing:
         return [[hypothesis] for hypothesis in found]
 
     def tokens(self) -> Iterator[int]:
-        """The tokens of the only line, as they are written."""
+        """Yield the tokens of the only line while they are generated."""
         return each_token(self.stepper, self.rules, first=self.first, eos=self.eos, pick=self.sampler)

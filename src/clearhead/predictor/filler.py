@@ -1,6 +1,6 @@
-"""Text with gaps in, text without them out: encoders that were trained to fill in hidden tokens.
+"""Fills in masked tokens, with encoders trained for it.
 
-Shapes: b lines, n tokens, r hidden tokens, V tokens of the vocabulary.
+Shapes: b lines, n tokens, r masked tokens, V entries of the vocabulary.
 """
 
 import math
@@ -24,11 +24,17 @@ from clearhead.predictor.vectors import mean_vectors
 from clearhead.recipe import DecodingSpec, Recipe
 
 _LIKELY = 5
-"""Tokens that are named for every gap, at least."""
+"""Fewest tokens listed for every <mask>."""
 
 
 class Filler(Predictor):
-    """Answers with the line in which every <mask> is replaced by the most probable token."""
+    """Answers with the line in which every <mask> is replaced by the most probable token.
+
+    Args:
+        model: an encoder with a head over its vocabulary.
+        recipe: the recipe that it was trained by.
+        codecs: its tokenizer, twice.
+    """
 
     model: EncoderModel
 
@@ -42,7 +48,7 @@ class Filler(Predictor):
         return self._head()[1]
 
     def _head(self) -> tuple[Output, int]:
-        """The map back to tokens and the id of <mask>, of an encoder that has learnt to fill it in."""
+        """The head over the vocabulary and the id of <mask>, if the encoder has them."""
         if self.model.output is None or self.source.mask is None:
             raise ClearheadError("this encoder gives vectors only: it was not trained to fill in <mask>")
         return self.model.output, self.source.mask
@@ -57,7 +63,7 @@ class Filler(Predictor):
         numbers: Sequence[int] | None = None,
         **settings: Any,
     ) -> list[list[Answer]]:
-        """The most probable fillings of each text; the tokens of several gaps do not know of each other."""
+        """Return the most probable fillings of each text; several masks are filled independently of each other."""
         del scored, numbers
         n_best = the_number(n_best, "n_best")
         texts, spec = self._asked(texts, spec, settings)
@@ -66,31 +72,28 @@ class Filler(Predictor):
         rows = [self.source.wrapped(line, longest) for line in lines]
         hidden = [[place for place, index in enumerate(row) if index == mask] for row in rows]
         found: list[list[Answer]] = [[] for _ in texts]
-        for line, gaps in self._gaps(rows, hidden, spec):
-            ways = self._fillings(texts[line], gaps, n_best, cut=len(lines[line]) > longest)
+        for line, masked in self._masked(rows, hidden, spec):
+            ways = self._fillings(texts[line], masked, n_best, cut=len(lines[line]) > longest)
             found[line] = [replace(way, unknown=unknown[line]) for way in ways]
         return found
 
     def vectors(self, texts: Sequence[str]) -> Tensor:
-        """The mean of the encoder's vectors over the tokens of each text, (texts, features)."""
         spec = self.recipe.decoding
         lines = self._ids(the_texts(texts, "vectors"))
         rows = [self.source.wrapped(line, min(spec.max_source, self.reach - 2)) for line in lines]
         return mean_vectors(self.model, rows, self.model.states, batch_budget(spec), spec.attention)
 
     def table(self, best: Answer) -> dict[str, Any]:
-        """The filled line."""
         return {"filled": best.text, "log_probability": best.log_probability}
 
     def forced(self, examples: Sequence[Text]) -> list[ForcedLine]:
-        """There is none: hidden tokens have a probability, lines do not."""
         del examples
-        raise ClearheadError("an encoder gives hidden tokens a probability, not lines: `clearhead eval` scores it")
+        raise ClearheadError("an encoder gives masked tokens a probability, not lines: `clearhead eval` scores it")
 
     def hidden(self, examples: Sequence[Text]) -> list[ForcedLine]:
-        """log p of tokens that are hidden in each line: the share that training hides, all of them by <mask>.
+        """Mask tokens of each line, as many as in training, and return their log-probabilities.
 
-        Which ones follows from the line alone. Long lines are read in pieces, as in training.
+        The choice of tokens depends on the line alone. Long lines are read in pieces, as in training.
         """
         masker = Masker(self.recipe.training.masking, self.mask, len(self.source))
         size = min(self.recipe.data.max_length, self.reach - 2)
@@ -98,22 +101,22 @@ class Filler(Predictor):
         given = [masker.hidden(np.array(piece)) for line in lines for piece in line]
         places = [np.flatnonzero(labels != PAD).tolist() for _, labels in given]
         judged = [ForcedLine([], 0)] * len(given)
-        for piece, gaps in self._gaps([inputs.tolist() for inputs, _ in given], places, self.recipe.decoding):
+        for piece, masked in self._masked([inputs.tolist() for inputs, _ in given], places, self.recipe.decoding):
             truth = torch.from_numpy(given[piece][1][places[piece]])
-            values = gaps.gather(1, truth[:, None])[:, 0].tolist()
-            judged[piece] = ForcedLine(values, int((gaps.argmax(1) == truth).sum()))
+            values = masked.gather(1, truth[:, None])[:, 0].tolist()
+            judged[piece] = ForcedLine(values, int((masked.argmax(1) == truth).sum()))
         found = iter(judged)
         return [joined([next(found) for _ in line]) for line in lines]
 
-    def _fillings(self, text: str, gaps: Tensor, n_best: int, *, cut: bool) -> list[Answer]:
-        """The most probable choices for all gaps together, which are independent: the best of each suffice."""
+    def _fillings(self, text: str, log_p: Tensor, n_best: int, *, cut: bool) -> list[Answer]:
+        """The most probable joint choices for all masks; as masks are independent, the best of each suffice."""
         specials = sorted(self.source.specials)
-        gaps = gaps.clone()
-        gaps[:, specials] = -torch.inf  # they are no text
+        log_p = log_p.clone()  # (r, V)
+        log_p[:, specials] = -torch.inf  # special tokens are not text
         chosen: list[tuple[float, list[int]]] = [(0.0, [])]
         likely: list[Mapping[str, float]] = []
-        for gap in gaps:
-            best = gap.topk(min(max(n_best, _LIKELY), len(gap) - len(specials)))
+        for row in log_p:
+            best = row.topk(min(max(n_best, _LIKELY), len(row) - len(specials)))
             options = list(zip(best.values.tolist(), best.indices.tolist(), strict=True))
             words = self.source.decode([[index] for _, index in options])
             likely.append({word: math.exp(value) for word, (value, _) in zip(words, options, strict=True)})
@@ -126,30 +129,32 @@ class Filler(Predictor):
             chosen = sorted(longer, key=lambda choice: -choice[0])[:n_best]
         alone = likely[0] if len(likely) == 1 else None
         return [
-            Answer(self._filled(text, ids), total, total, True, ids, cut, alone, gaps=tuple(likely))
+            Answer(self._filled(text, ids), total, total, True, ids, cut, alone, masks=tuple(likely))
             for total, ids in chosen
         ]
 
     def _filled(self, text: str, ids: list[int]) -> str:
-        """The text itself, with what stands for each <mask> that was read."""
+        """The text with each <mask> that was read replaced."""
         words = self.source.decode([[index] for index in ids])
         for word in words:
             text = text.replace(self.source.mask_name, word if self.source.own else word.strip(), 1)
         return text
 
     def _pieces(self, ids: list[int], size: int) -> list[list[int]]:
-        """The line in pieces, each between what the tokenizer puts around a line."""
+        """The line in pieces, each between the tokenizer's special tokens."""
         first, last = self.source.around
         return [[first, *piece[1:-1], last] for piece in pieces(ids, size)]
 
-    def _gaps(self, rows: list[list[int]], places: list[list[int]], spec: DecodingSpec) -> Iterator[tuple[int, Tensor]]:
-        """The number of each line, and the (r, V) log-probabilities of the tokens at its places."""
+    def _masked(
+        self, rows: list[list[int]], places: list[list[int]], spec: DecodingSpec
+    ) -> Iterator[tuple[int, Tensor]]:
+        """Yield the number of each line and the (r, V) log-probabilities of the tokens at its places."""
         output, _ = self._head()
         for batch in batches([len(row) for row in rows], batch_budget(spec)):
-            ids, there = padded([rows[index] for index in batch])
+            ids, valid = padded([rows[index] for index in batch])
             device = device_of(self.model)
             with evaluating(self.model, spec.attention):
-                states = self.model.states(ids.to(device), None if there is None else there.to(device))
+                states = self.model.states(ids.to(device), None if valid is None else valid.to(device))
                 logits = [output(states[line, places[index]]).cpu() for line, index in enumerate(batch)]
             for index, values in zip(batch, logits, strict=True):
                 yield index, values.double().log_softmax(-1)

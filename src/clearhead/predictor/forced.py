@@ -1,6 +1,6 @@
-"""How probable given answers are: the true tokens are fed in, one pass for all of them (L0.1).
+"""Teacher forcing: the log-probability of given answers, in one pass over all their tokens (L0.1).
 
-Shapes: b lines, n source tokens, m target tokens, V tokens of the vocabulary.
+Shapes: b lines, n source tokens, m target tokens, V entries of the vocabulary.
 """
 
 import os
@@ -16,29 +16,29 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from clearhead.attention import choosing
+from clearhead.attention import use_choice
 from clearhead.data import PAD
 from clearhead.errors import DoesNotFit
 from clearhead.models import LanguageModel, Model, Seq2Seq
 
-Choosing = Literal["trained", "soft", "hard"]
-"""How attention chooses: `decoding.attention`."""
+AttentionChoice = Literal["trained", "soft", "hard"]
+"""``decoding.attention``: the choice that the model was trained with, soft attention, or hard attention."""
 LINES = 64
-"""Lines of a pass."""
+"""Lines per forward pass."""
 TOKENS = 2048
-"""Padded tokens of a pass over texts."""
+"""Padded tokens per forward pass over texts."""
 
 
 @dataclass(frozen=True)
 class ForcedLine:
-    """One target, as the model sees it."""
+    """The log-probabilities of one target."""
 
     log_probabilities: list[float]
-    """log p(y_l | y_<l; x) of every token that counts, the end among them."""
+    """log p(y_l | y_<l; x) of every token, the end token included."""
     right: int
-    """Tokens that are the most probable ones."""
+    """Number of tokens that the model ranks first."""
     cut: bool = False
-    """Whether the source was longer than decoding.max_source, and only its beginning was read."""
+    """Whether the source was longer than ``decoding.max_source``, so that only its beginning was read."""
 
     @property
     def log_probability(self) -> float:
@@ -47,9 +47,9 @@ class ForcedLine:
 
 
 def forced(
-    model: Seq2Seq, sources: Sequence[list[int]], targets: Sequence[list[int]], attention: Choosing = "trained"
+    model: Seq2Seq, sources: Sequence[list[int]], targets: Sequence[list[int]], attention: AttentionChoice = "trained"
 ) -> list[ForcedLine]:
-    """The probability of each target given its source; both end with the end token."""
+    """Score each target given its source; both end with the end token."""
     first = model.spec.vocabulary.first
     assert first is not None
     order = sorted(range(len(targets)), key=lambda index: (len(targets[index]), len(sources[index])))
@@ -57,19 +57,19 @@ def forced(
     results = [ForcedLine([], 0)] * len(targets)
     for start in range(0, len(order), LINES):
         rows = order[start : start + LINES]
-        source, there = padded([sources[row] for row in rows])
+        source, valid = padded([sources[row] for row in rows])
         inputs, _ = padded([[first, *targets[row][:-1]] for row in rows])
         with evaluating(model, attention):
-            logits = model(source.to(device), inputs.to(device), None if there is None else there.to(device))
+            logits = model(source.to(device), inputs.to(device), None if valid is None else valid.to(device))
         for row, line in zip(rows, _judged(logits.cpu(), [targets[row] for row in rows]), strict=True):
             results[row] = line
     return results
 
 
 def forced_windows(
-    model: LanguageModel, rows: Sequence[list[int]], attention: Choosing = "trained"
+    model: LanguageModel, rows: Sequence[list[int]], attention: AttentionChoice = "trained"
 ) -> list[ForcedLine]:
-    """The probability of every token of these rows but the first, given the ones before it."""
+    """Score every token of these rows except the first, given the tokens before it."""
     results = [ForcedLine([], 0)] * len(rows)
     for batch in batches([len(row) for row in rows], TOKENS):
         inputs, _ = padded([rows[index][:-1] for index in batch])
@@ -81,7 +81,7 @@ def forced_windows(
 
 
 def _judged(logits: Float[Tensor, "b m V"], targets: Sequence[list[int]]) -> Iterator[ForcedLine]:
-    """What the logits say of these targets, row by row."""
+    """Score the targets by these logits, row by row."""
     labels, _ = padded(targets)
     log_p = logits.log_softmax(-1).gather(-1, labels.unsqueeze(-1)).squeeze(-1).double().tolist()
     right = (logits.argmax(-1) == labels).tolist()
@@ -90,23 +90,23 @@ def _judged(logits: Float[Tensor, "b m V"], targets: Sequence[list[int]]) -> Ite
 
 
 def joined(parts: Sequence[ForcedLine]) -> ForcedLine:
-    """A line from its windows."""
+    """Join the windows of a line."""
     return ForcedLine([value for part in parts for value in part.log_probabilities], sum(part.right for part in parts))
 
 
 @contextmanager
-def evaluating(model: Model, attention: Choosing = "trained") -> Iterator[None]:
-    """No dropout, no gradients, attention that chooses as asked for; afterwards the model is as it was.
+def evaluating(model: Model, attention: AttentionChoice = "trained") -> Iterator[None]:
+    """Lock the model and put it into evaluation mode: no dropout, no gradients, the given choice of attention.
 
-    One thread at a time has the model: what is switched here, and what modules keep for later, is switched for all.
-    So no caller may hold it for long, or while it waits for somebody else.
+    The previous mode is restored afterwards. The lock is needed because modes belong to the model, not to the thread;
+    hold it only while computing, never while waiting for something else.
     """
     with _lock_of(model):
         was_training = model.training
-        if was_training:  # to walk over all modules takes as long as a token
+        if was_training:  # walking over all modules takes as long as decoding one token
             model.eval()
         try:
-            with torch.inference_mode(), nullcontext() if attention == "trained" else choosing(model, attention):
+            with torch.inference_mode(), nullcontext() if attention == "trained" else use_choice(model, attention):
                 yield
         except RuntimeError as error:
             if "not enough memory" not in str(error):
@@ -120,23 +120,23 @@ def evaluating(model: Model, attention: Choosing = "trained") -> Iterator[None]:
 
 _locks: "WeakKeyDictionary[Model, threading.RLock]" = WeakKeyDictionary()
 if hasattr(os, "register_at_fork"):
-    # a process that is forked while a thread has a model would wait for it for ever
+    # a process forked while a thread holds a lock would wait for it forever
     os.register_at_fork(after_in_child=_locks.clear)
 
 
 def _lock_of(model: Model) -> "threading.RLock":
     lock = _locks.get(model)
-    # of two threads that come first, setdefault lets one win
+    # setdefault is atomic: if two threads arrive at once, both get the same lock
     return lock if lock is not None else _locks.setdefault(model, threading.RLock())
 
 
 def device_of(model: Model) -> torch.device:
-    """Where a model is."""
+    """The device of a model's parameters."""
     return next(model.parameters()).device
 
 
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """The numbers of all lines, those of a length together, in batches of at most ``budget`` padded tokens."""
+    """Yield the indices of all lines in batches of similar length, each of at most ``budget`` padded tokens."""
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     for rows in spans([lengths[index] for index in order], budget):
         yield [order[row] for row in rows]
@@ -154,7 +154,7 @@ def spans(lengths: Sequence[int], budget: int) -> Iterator[range]:
 
 
 def padded(rows: Sequence[list[int]]) -> tuple[Int[Tensor, "b n"], Tensor | None]:
-    """Lines as a tensor, padded at the right, and where they are; None if none is padded."""
+    """Stack lines into a tensor, padded on the right; also return where it holds tokens, or None without padding."""
     width = max(map(len, rows))
     ids = torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
     if min(map(len, rows)) == width:

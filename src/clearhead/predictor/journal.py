@@ -1,9 +1,8 @@
-"""A file of answers that is written whole or not at all, and whose writing can be resumed.
+"""A file of answers that appears only when it is complete, and whose writing can be resumed.
 
-Answers go to ``FILE.partial``. ``FILE.journal`` says in its first line what they are answers to and by which model and
-settings; every other line says how many lines were answered, how many bytes that made, and checksums of both. When all
-is done, the partial file is renamed and the journal removed. A kill at any instant loses what was answered since the
-last window of lines.
+Answers go to ``FILE.partial``. The first line of ``FILE.journal`` identifies input, model and settings; every other
+line records how many lines were answered, how many bytes they take, and checksums of both. In the end the partial file
+is renamed and the journal removed. A kill at any instant loses at most the answers since the last window of lines.
 """
 
 import hashlib
@@ -21,13 +20,13 @@ from clearhead.files import appear, sha256_of
 from clearhead.predictor.lines import STDIN, WINDOW, Line
 
 _EVERY = 0.5
-"""Seconds between records, at least."""
+"""Fewest seconds between two records."""
 Identity = Mapping[str, Any]
-"""What must be the same for answers to be the same, by the name that a message gives it."""
+"""Everything that answers depend on, by the name that messages use for it."""
 
 
 def input_identity(files: Sequence[Path]) -> dict[str, Any]:
-    """The content of the files that are read; of a pipe nothing is known before it is read."""
+    """Checksums of the input files; the content of a pipe is not known in advance."""
     return {
         f"input {number}": sha256_of(file) if file.is_file() else "a pipe"
         for number, file in enumerate(files or [STDIN], start=1)
@@ -35,22 +34,28 @@ def input_identity(files: Sequence[Path]) -> dict[str, Any]:
 
 
 class Journal:
-    """The answers of one command, on their way to a file.
+    """Writes the answers of one command to a file.
 
     with Journal(Path("answers.txt"), identity, resume=True) as journal:
         for line in journal.left(lines):
             journal.write([[…]])
         journal.finish()
+
+    Args:
+        path: the file to write.
+        identity: everything that the answers depend on.
+        resume: continue the partial file of an earlier command.
+        force: replace an existing file.
     """
 
     def __init__(self, path: Path, identity: Identity, *, resume: bool = False, force: bool = False) -> None:
         self.path = path
         self.partial, self._journal = (path.with_name(path.name + end) for end in (".partial", ".journal"))
         self.done = 0
-        """Lines that are answered and safe."""
+        """Lines whose answers are on the disk."""
         self.start = 0
-        """The line to go on with: the first of its window, so that lines are batched as if nothing had happened, and
-        scores agree to the last digit."""
+        """The line to continue with: the first of its window, so that batches are the same as in an uninterrupted run
+        and scores agree to the last digit."""
         self._answers, self._questions = hashlib.sha256(), hashlib.sha256()
         self._expected = ""
         self._read: list[bytes] = []
@@ -78,14 +83,14 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(OSError):  # a full disk has said so already
+        with suppress(OSError):  # a full disk has been reported already
             if kind is not None and not self._stream.closed:
                 self._record()
         self._stream.close()
         self._log.close()
 
     def left(self, lines: Iterable[Line | None]) -> Iterator[Line | None]:
-        """The lines that are not answered yet; those that are must be the ones that were answered."""
+        """Yield the lines that are not answered yet; check that the others are the same as before."""
         begun, number = self.done, 0
         for line in lines:
             if line is not None:
@@ -99,10 +104,10 @@ class Journal:
             if line is None or number > self.start:
                 yield line
         if number < begun:
-            raise self._other(f"the input has {number:,} lines, and {begun:,} were answered")
+            raise self._other(f"the input has {number:,} lines, but {begun:,} were answered")
 
     def write(self, answers: Sequence[Sequence[str]]) -> None:
-        """Add the rows that the next lines became."""
+        """Append the rows of the next lines."""
         again = min(self._again, len(answers))
         self._again -= again
         content = "".join(f"{row}\n" for rows in answers[again:] for row in rows).encode()
@@ -117,7 +122,7 @@ class Journal:
             self._record()
 
     def finish(self) -> None:
-        """Everything is answered: the file appears."""
+        """Rename the partial file, now that everything is answered."""
         self._record()
         self._stream.close()
         appear(self.partial, self.path)
@@ -129,7 +134,7 @@ class Journal:
         if self.path.is_dir():
             raise ClearheadError(f"-o {self.path}: is a folder; name a file inside it")
         if self.path.exists() and not self.path.is_file():
-            raise ClearheadError(f"-o {self.path}: is no file; `> {self.path}` writes to what is not one")
+            raise ClearheadError(f"-o {self.path}: is not a regular file; use `> {self.path}` instead of -o")
         if force and resume:
             raise RecipeError([Problem("command line", "--force", "starts again, and --resume continues: choose one")])
         if force:
@@ -143,7 +148,7 @@ class Journal:
             raise ClearheadError(f"{self.path}: exists already; add --force to replace it")
 
     def _locked(self) -> BinaryIO:
-        """The journal, held by this process alone; the system frees it when the process ends, however it does."""
+        """Open the journal and lock it; the system releases the lock when this process ends, however it ends."""
         stream = self._journal.open("a+b")
         try:
             import fcntl
@@ -157,7 +162,7 @@ class Journal:
         return stream
 
     def _reopened(self, identity: Identity) -> int:
-        """Bytes of the partial file that can be kept; what contradicts this command is named."""
+        """Return how many bytes of the partial file can be kept; refuse to continue another command's file."""
         self._log.seek(0)
         content = self._log.read()
         self._log.truncate(content.rfind(b"\n") + 1)  # a kill may have cut the last record short
@@ -166,7 +171,7 @@ class Journal:
             raise self._damaged(self._journal)
         then = header["identity"]
         differences = [
-            f"{name} was {then.get(name)!r}, and is {identity.get(name)!r}"
+            f"{name} was {then.get(name)!r}, and is now {identity.get(name)!r}"
             for name in dict.fromkeys([*then, *identity])
             if then.get(name) != identity.get(name)
         ]
@@ -193,14 +198,14 @@ class Journal:
     def _other(self, difference: str) -> ClearheadError:
         return ClearheadError(
             f"{self.partial}: cannot be continued by this command: {difference}; "
-            "type the command that began it with --resume, or start again with --force"
+            "repeat the original command with --resume, or start again with --force"
         )
 
     def _damaged(self, file: Path) -> DataError:
-        return DataError(f"{file}: is damaged, so that nothing can be resumed; start again with --force")
+        return DataError(f"{file}: is damaged and cannot be resumed; start again with --force")
 
     def _record(self) -> None:
-        """Everything so far reaches the disk, and the journal says so."""
+        """Flush everything to the disk and record it in the journal."""
         self._recorded = time.monotonic()
         if not self._waiting:
             return
@@ -217,7 +222,7 @@ class Journal:
 
 
 def _mark(line: Line) -> bytes:
-    """What stands for a line in the checksum of the input."""
+    """The contribution of a line to the checksum of the input."""
     return hashlib.sha256(repr((line.source, line.fields)).encode("utf-8", "surrogatepass")).digest()
 
 

@@ -1,4 +1,4 @@
-"""Text or image in, label out: classifiers.
+"""Labels texts or images, with classifiers.
 
 Shapes: b lines, n tokens, c classes.
 """
@@ -22,7 +22,13 @@ from clearhead.recipe import DecodingSpec, Recipe
 
 
 class Labeller(Predictor):
-    """Answers with the most probable label."""
+    """Answers with the most probable label.
+
+    Args:
+        model: a classifier.
+        recipe: the recipe that it was trained by.
+        codecs: its tokenizer, twice; empty for images.
+    """
 
     model: ClassifierModel
 
@@ -41,7 +47,7 @@ class Labeller(Predictor):
         numbers: Sequence[int] | None = None,
         **settings: Any,
     ) -> list[list[Answer]]:
-        """The most probable labels of each text; always with the probabilities of all labels."""
+        """Return the most probable labels of each text, with the probabilities of all labels."""
         del scored, numbers
         n_best = the_number(n_best, "n_best")
         texts, spec = self._asked(texts, spec, settings)
@@ -50,33 +56,31 @@ class Labeller(Predictor):
         return [self._choices(row, n_best, was, unknown) for row, was, unknown in rows]
 
     def vectors(self, texts: Sequence[str]) -> Tensor:
-        """The mean of the encoder's vectors over the tokens of each text, (texts, features)."""
         spec = self.recipe.decoding
         lines = self._ids(the_texts(texts, "vectors"))
         rows = [self.source.wrapped(line, min(spec.max_source, self.reach - 2)) for line in lines]
         return mean_vectors(self.model, rows, self.model.states, batch_budget(spec), spec.attention)
 
     def table(self, best: Answer) -> dict[str, Any]:
-        """The label, and the probability of every label."""
         probabilities = dict(best.probabilities or {})
         return {"label": best.text, "log_probability": best.log_probability, "probabilities": probabilities}
 
     def forced(self, examples: Sequence[Labelled]) -> list[ForcedLine]:
-        """log p(label | text)."""
+        """Return log p(label | text)."""
         numbers = self.numbers(examples)
         rows = zip(self.log_probabilities([example.text for example in examples])[0], numbers, strict=True)
         return [ForcedLine([row[number]], int(row.index(max(row)) == number)) for row, number in rows]
 
     def numbers(self, examples: Sequence[Labelled]) -> list[int]:
-        """The number of each example's class; a label that the model does not know is an error that says where."""
+        """Return the class number of each example; an unknown label raises an error with its line."""
         numbers = {label: number for number, label in enumerate(self.labels)}
         for example in examples:
             if example.label not in numbers:
-                raise DataError(f"line {example.line}: label {example.label!r} is not one that the model knows")
+                raise DataError(f"line {example.line}: label {example.label!r} is unknown to the model")
         return [numbers[example.label] for example in examples]
 
     def unfit(self, examples: Sequence[Labelled], file: str) -> Iterator[BadLine]:
-        """Those with a label that training did not know."""
+        """Find examples with a label that did not occur in training."""
         return unknown_labels(examples, set(self.labels), file)
 
     def _choices(self, log_p: list[float], n_best: int, cut: bool, unknown: tuple[str, ...]) -> list[Answer]:
@@ -90,27 +94,27 @@ class Labeller(Predictor):
     def log_probabilities(
         self, texts: Sequence[str], spec: DecodingSpec | None = None
     ) -> tuple[list[list[float]], list[bool]]:
-        """log p of every class for each text, and whether the text had to be cut."""
+        """Return log p of every class for each text, and whether the text had to be cut."""
         spec = spec or self.recipe.decoding
-        longest = min(spec.max_source, self.reach - 2)  # both specials are read too
+        longest = min(spec.max_source, self.reach - 2)  # two special tokens are added
         lines = self._ids(texts)
         rows = [self.source.wrapped(line, longest) for line in lines]
         found: list[list[float]] = [[] for _ in rows]
         for batch in batches([len(row) for row in rows], batch_budget(spec)):
-            ids, there = padded([rows[index] for index in batch])
+            ids, valid = padded([rows[index] for index in batch])
             device = device_of(self.model)
             with evaluating(self.model, spec.attention):
-                logits = self.model(ids.to(device), None if there is None else there.to(device))
+                logits = self.model(ids.to(device), None if valid is None else valid.to(device))
             for index, row in zip(batch, logits.double().log_softmax(-1).tolist(), strict=True):
                 found[index] = row
         return found, [len(line) > longest for line in lines]
 
 
-class PictureLabeller(Labeller):
-    """Answers with the most probable label of an image, which is given as numbers between spaces, row by row."""
+class ImageLabeller(Labeller):
+    """Answers with the most probable label of an image, given as its pixels row by row, separated by spaces."""
 
     def vectors(self, texts: Sequence[str]) -> Tensor:
-        """The mean of the encoder's vectors over the patches of each image, (images, features)."""
+        """Return the mean of the encoder's output over the patches of each image, (images, features)."""
         spec, patches = self.recipe.decoding, self.model.spec.patches
         assert patches is not None
         pixels = [torch.from_numpy(pixels_of(text, patches)) for text in the_texts(texts, "vectors")]
@@ -126,7 +130,6 @@ class PictureLabeller(Labeller):
     def log_probabilities(
         self, texts: Sequence[str], spec: DecodingSpec | None = None
     ) -> tuple[list[list[float]], list[bool]]:
-        """log p of every class for each image; none is cut."""
         spec = spec or self.recipe.decoding
         patches = self.model.spec.patches
         assert patches is not None

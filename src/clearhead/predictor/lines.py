@@ -1,4 +1,4 @@
-"""Lines to answer: from files, or as they arrive through a pipe, in jobs for workers."""
+"""Reads the lines to answer, from files or from a pipe as they arrive, and groups them into jobs for workers."""
 
 import json
 import sys
@@ -12,11 +12,11 @@ from clearhead.errors import DataError
 from clearhead.files import exists
 
 ReadAs = Literal["auto", "text", "jsonl"]
-"""What lines are: text, or JSON objects; auto goes by the name of the file."""
+"""The format of lines: text or JSON objects; ``auto`` goes by the file name."""
 WINDOW, CHUNK = 4096, 256
-"""Lines that are sorted by length together, and lines that a worker answers at a time."""
+"""Lines sorted by length together, and lines per job."""
 STDIN = Path("-")
-"""How standard input is named among files."""
+"""The file name that stands for standard input."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Line:
     """One line to answer."""
 
     number: int
-    """Over all files, from 0."""
+    """Counted over all files, from 0."""
     where: str
     """File and line, for messages."""
     source: str
@@ -33,10 +33,10 @@ class Line:
 
 
 def lines_to_answer(files: Sequence[Path], read_as: ReadAs, field: str) -> Iterator[Line | None]:
-    """The lines of all files, or of standard input as they arrive, with None where one would have to wait.
+    """Yield the lines of all files; from a pipe, also None whenever the next line has not arrived yet.
 
-    ``-`` among the files is standard input, and so is no file at all. ``field`` is the field of a JSON object that
-    holds the text.
+    Standard input is read for ``-``, or if there are no files. ``field`` is the field of a JSON object that holds the
+    text.
     """
     number = 0
     for file in files or [STDIN]:
@@ -53,7 +53,7 @@ def lines_to_answer(files: Sequence[Path], read_as: ReadAs, field: str) -> Itera
 
 
 def require_files(files: Sequence[Path]) -> None:
-    """Refuse what cannot be read as a file, before a model is loaded for it."""
+    """Refuse files that do not exist or are folders, before a model is loaded."""
     for file in files:
         if file == STDIN:
             continue
@@ -64,14 +64,14 @@ def require_files(files: Sequence[Path]) -> None:
 
 
 def count_lines(files: Sequence[Path]) -> int | None:
-    """How many lines there are to answer; None if that cannot be told before they are read."""
+    """Count the lines to answer; None if a pipe is among the files."""
     if not files or not all(file.is_file() for file in files):
         return None
     return sum(1 for file in files for _ in read_lines(file))
 
 
 def _arriving(name: str) -> Iterator[str | None]:
-    """The lines of standard input as text, and None where one would have to wait."""
+    """Yield the lines of standard input as text, and None whenever the next line has not arrived yet."""
     number = 0
     for raw in arriving_lines(sys.stdin.fileno(), name):
         if raw is None:
@@ -82,7 +82,7 @@ def _arriving(name: str) -> Iterator[str | None]:
 
 
 def _line(text: str, number: int, where: str, field: str | None) -> Line:
-    """A line as it is, or the field of that name of the JSON object that it holds."""
+    """Make a ``Line`` from the text, or from one field of the JSON object that the text holds."""
     if field is None:
         return Line(number, where, text)
     try:
@@ -91,14 +91,14 @@ def _line(text: str, number: int, where: str, field: str | None) -> Line:
         raise DataError(f"{where}: not JSON") from None
     source = table.pop(field, None) if isinstance(table, dict) else None
     if not isinstance(source, str):
-        raise DataError(f'{where}: no text "{field}"')
+        raise DataError(f'{where}: has no text in the field "{field}"')
     if any("\ud800" <= character <= "\udfff" for character in source):
-        raise DataError(f"{where}: an unpaired surrogate, which is no text")
+        raise DataError(f"{where}: contains an unpaired surrogate, which is not a character")
     return Line(number, where, source, table)
 
 
 def jobs_of(lines: Iterable[Line | None]) -> Iterator[list[Line] | None]:
-    """Jobs of lines of a similar length; what has arrived is passed on before waiting for more."""
+    """Group lines of similar length into jobs; lines that have arrived are passed on before waiting for more."""
     window: list[Line] = []
     for line in lines:
         if line is not None:

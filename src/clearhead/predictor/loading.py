@@ -1,4 +1,4 @@
-"""From a model file to something that answers."""
+"""Loads a model file as a predictor."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from clearhead.errors import ClearheadError, DataError, ModelFileError
 from clearhead.models import Model, SavedModel, load_model
 from clearhead.predictor.base import Predictor
 from clearhead.predictor.filler import Filler
-from clearhead.predictor.labeller import Labeller, PictureLabeller
+from clearhead.predictor.labeller import ImageLabeller, Labeller
 from clearhead.predictor.writer import TextWriter
 from clearhead.recipe import Recipe
 
@@ -17,21 +17,21 @@ _PREDICTORS: dict[str, Any] = {
     "texts": TextWriter,
     "gaps": Filler,
     "labels": Labeller,
-    "pictures": PictureLabeller,
+    "pictures": ImageLabeller,
 }
-"""By what a family learns from (``ModelSpec.learns``)."""
+"""Predictors by the data that a family learns from (``ModelSpec.learns``)."""
 
 
 def predictor_of(model: Model, recipe: Recipe, codecs: tuple[Codec, ...]) -> Predictor:
-    """The model, ready to answer."""
+    """Make the predictor of a model's family."""
     if model.spec.learns not in _PREDICTORS:
-        raise ClearheadError(f"a model of family {model.spec.family} does not answer texts")
+        raise ClearheadError(f"a model of family {model.spec.family} has no predictor")
     predictor: Predictor = _PREDICTORS[model.spec.learns](model, recipe, codecs)
     return predictor
 
 
 def _codecs(saved: SavedModel, path: Path) -> tuple[Codec, ...]:
-    """The tokenizers of a model file, whose ids must all have a vector in the model."""
+    """Read the tokenizers of a model file, and check that the model has an embedding for each of their ids."""
     try:
         codecs = codecs_of(saved.tokenizers)
     except DataError as error:
@@ -41,18 +41,25 @@ def _codecs(saved: SavedModel, path: Path) -> tuple[Codec, ...]:
         size = getattr(vocabulary, side)
         largest = max(codec.largest, UNK)
         if side in sides and largest >= size:
-            raise ModelFileError(f"{path}: its {side} tokenizer has ids up to {largest}, the model knows {size} tokens")
+            raise ModelFileError(
+                f"{path}: its {side} tokenizer has ids up to {largest}, but the model has {size} tokens"
+            )
     return codecs
 
 
 def load(path: str | Path, *overrides: str) -> Predictor:
-    """A model file, or the best model of a run folder, ready to answer; ``decoding.key=value`` says how."""
+    """Load a model.
+
+    Args:
+        path: a model file, or a run folder, whose best model is taken.
+        overrides: decoding settings in the form ``decoding.key=value``.
+    """
     path = Path(path)
     path = path / "best.safetensors" if path.is_dir() else path
     return ready(load_model(path), path, *overrides)
 
 
 def ready(saved: SavedModel, path: Path, *overrides: str) -> Predictor:
-    """A model that is loaded, ready to answer; ``path`` says where it comes from in messages."""
+    """Make a predictor from a loaded model; messages name it by ``path``."""
     codecs = () if saved.model.spec.learns == "pictures" else _codecs(saved, path)
     return predictor_of(saved.model, saved.recipe, codecs).answering(*overrides)

@@ -1,4 +1,4 @@
-"""Characters and symbols that a model has never seen: they are read as <unk>, and whoever asked should know."""
+"""Warnings about characters and symbols that are not in a model's vocabulary."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from clearhead.data import Codec
 
 _SHOWN = 10
-"""Unknown parts that a message names."""
+"""Most unknown characters that a message lists."""
 
 
 class UnknownCharacters(UserWarning):
-    """A text holds something that is not in the vocabulary of the model, which reads it as <unk>."""
+    """A text contains characters or symbols that the model does not know; it reads them as <unk>."""
 
 
 def unknown_words(codec: Codec, unknown: Sequence[str], *, side: str = "source") -> str:
-    """What is unknown, and what to do about it: ``data.case`` is not about targets."""
+    """Say what is unknown and what to do about it; ``data.case`` does not apply to targets."""
     shown = " ".join(part if part.isprintable() and part.strip() else repr(part) for part in unknown[:_SHOWN])
     more = f" and {len(unknown) - _SHOWN:,} more" if len(unknown) > _SHOWN else ""
     words = f"the model does not know {shown}{more}"
@@ -25,7 +25,7 @@ def unknown_words(codec: Codec, unknown: Sequence[str], *, side: str = "source")
 
 
 def warn_unknown(codec: Codec, unknown: Iterable[Sequence[str]], stacklevel: int, *, side: str = "source") -> None:
-    """One warning for a call: in how many of its texts something is unknown, and what it is."""
+    """Warn once per call: how many texts have unknown characters, and which ones."""
     rows = [parts for parts in unknown if parts]
     if rows:
         everything = list(dict.fromkeys(part for parts in rows for part in parts))

@@ -1,4 +1,4 @@
-"""Workers side by side: several processes of one thread each answer more lines than one process of several threads."""
+"""A pool of worker processes: several processes of one thread answer more lines than one process of several threads."""
 
 import multiprocessing
 import os
@@ -23,14 +23,17 @@ Result = TypeVar("Result")
 Value = TypeVar("Value")
 _numbers = count()
 _inherited: dict[int, Callable[[Any], Any]] = {}
-"""What crews do, by number: a forked process inherits it, and need not be sent it."""
+"""The functions of all pools, by number: forked processes inherit them, so that they need not be pickled."""
 
 
 class WorkerPool(Generic[Job, Result]):
-    """Does jobs by ``work`` in forked processes, which share the model's memory; results come in the order of the jobs.
+    """Applies ``work`` to jobs in forked processes, which share the model's memory; results keep the order of the jobs.
 
-    With one worker, or where processes cannot be forked, it works in this process. It must be made before torch has run
-    anything on several threads, whose locks a fork would copy.
+    Args:
+        work: the function that turns a job into a result.
+        workers: the number of processes. With 1, or where processes cannot be forked, jobs run in this process.
+
+    Make the pool before torch has run anything on several threads, as a fork would copy their locks.
     """
 
     def __init__(self, work: Callable[[Job], Result], workers: int) -> None:
@@ -53,13 +56,13 @@ class WorkerPool(Generic[Job, Result]):
         _inherited.pop(self._number, None)
         if self._pool is None:
             return
-        if kind is not None:  # nobody wants the results any more
+        if kind is not None:  # the results are not wanted any more
             for process in list((self._pool._processes or {}).values()):
                 process.kill()
         self._pool.shutdown(wait=kind is None, cancel_futures=True)
 
     def results(self, jobs: Iterable[Job | None]) -> Iterator[Result]:
-        """The result of each job; only a few are under way at a time. A job of None asks for all that is under way."""
+        """Yield the result of each job; only a few run at a time. A job of None waits for all running jobs."""
         under_way: deque[Future[Result]] = deque()
         for job in jobs:
             if job is not None and self._pool is None:
@@ -72,7 +75,7 @@ class WorkerPool(Generic[Job, Result]):
             yield _result(future)
 
     def _submit(self, pool: ProcessPoolExecutor, job: Job) -> Future[Result]:
-        """Give a job to the pool; while it forks its first workers, Ctrl-C waits: they would inherit its handler."""
+        """Submit a job; block Ctrl-C while the first workers are forked, as they would inherit its handler."""
         if self._forked or threading.current_thread() is not threading.main_thread():
             return _broken(pool.submit, _do, self._number, job)
         self._forked = True
@@ -88,18 +91,18 @@ def _result(future: Future[Result]) -> Result:
 
 
 def _broken(call: Callable[..., Value], *arguments: Any) -> Value:
-    """Call, and if a worker is gone, say so."""
+    """Call; if a worker process is gone, raise a clear error."""
     try:
         return call(*arguments)
     except BrokenProcessPool:
         raise ClearheadError(
             "a worker process was killed, perhaps because there was not enough memory: "
-            "fewer --threads, or a smaller decoding.batch_tokens, need less"
+            "use fewer --threads or a smaller decoding.batch_tokens"
         ) from None
 
 
 def _one_thread() -> None:
-    """For torch, and for NumPy's products."""
+    """Limit torch, and NumPy's matrix products, to one thread."""
     torch.set_num_threads(1)
     threadpoolctl.threadpool_limits(1, user_api="blas")
 
@@ -112,7 +115,7 @@ def _begin(parent: int) -> None:
 
 
 def _leave_with(parent: int) -> None:
-    """End once the parent is gone, even if it was killed: nobody waits for the results."""
+    """End this process once its parent is gone, even if that was killed."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Text in, text out, by models that write: encoder-decoders and language models."""
+"""Generates text, with encoder-decoders and language models."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,18 +19,24 @@ from clearhead.predictor.vectors import mean_vectors
 from clearhead.recipe import DecodingSpec, Recipe
 
 _HALF = "\N{REPLACEMENT CHARACTER}"
-"""How a character looks of which not all bytes are written yet."""
+"""What the tokenizer returns for a character whose bytes are not all generated yet."""
 
 
 class TextWriter(Predictor):
-    """Answers by writing: an encoder-decoder the target, a language model what follows."""
+    """Answers with generated text: the target of an encoder-decoder, or a language model's continuation.
+
+    Args:
+        model: a ``Seq2Seq`` or a ``LanguageModel``.
+        recipe: the recipe that it was trained by.
+        codecs: the tokenizers of source and target; those of a language model are the same.
+    """
 
     def __init__(self, model: Model, recipe: Recipe, codecs: tuple[Codec, ...]) -> None:
         super().__init__(model, recipe, codecs)
         self.engine = Engine(model)
 
     def stream(self, text: str, **settings: Any) -> Iterator[str]:
-        """An answer to one text piece by piece, as it is written; greedy, or sampled: a beam knows only at the end."""
+        """Yield the answer to one text piece by piece; greedy or sampled, as a beam is decided only at the end."""
         spec = self.decoding(**settings)
         (line,), _, (unknown,) = self._encode([the_text(text)], spec)
         warn_unknown(self.source, [unknown], stacklevel=2)
@@ -60,40 +66,39 @@ class TextWriter(Predictor):
         allowed: Allowed | None = None,
         **settings: Any,
     ) -> list[list[Answer]]:
-        """The ``n_best`` best answers to each text, in order, the best first, with their log-probabilities.
+        """Return the ``n_best`` best answers to each text, as ``Predictor.answers`` does.
 
-        How they are found is said by settings of ``[decoding]``, ``beam_size=8``, or by a whole ``Decoding``; several
-        answers need a beam, which is made wide enough unless ``beam_size`` says otherwise. Greedy search is a little
-        faster if it is not ``scored``; its log-probabilities are then NaN. ``numbers`` name the lines for sampling and
-        for ``allowed``, which says what may come next; ``prefixes`` are how the answers must begin.
+        Several answers need a beam, which is made wide enough unless ``beam_size`` is given.
+
+        Args:
+            prefixes: for each text, how its answer must begin. Default: freely.
+            allowed: called with the line's number and the tokens so far, returns the tokens that may follow.
         """
         n_best = the_number(n_best, "n_best")
         if spec is None and n_best > self.recipe.decoding.beam_size:
             settings = {"beam_size": max(4, n_best)} | settings
         texts, spec = self._asked(texts, spec, settings)
         if n_best > spec.beam_size:
-            raise ClearheadError(f"{n_best} answers need a beam of {n_best}: decoding.beam_size is {spec.beam_size}")
+            raise ClearheadError(f"{n_best} answers need decoding.beam_size ≥ {n_best}, but it is {spec.beam_size}")
         lines, cut, unknown = self._encode(texts, spec)
         starts = None if prefixes is None else self.target.encode(prefixes)
         found = self.engine.search(lines, spec, scored=scored, numbers=numbers, prefixes=starts, allowed=allowed)
         return self._decode([hypotheses[:n_best] for hypotheses in found], cut, unknown)
 
     def vectors(self, texts: Sequence[str]) -> Tensor:
-        """The mean of the encoder's vectors over the tokens of each text, (texts, features)."""
         if not isinstance(self.model, Seq2Seq):
             return super().vectors(texts)
         model, spec = self.model, self.recipe.decoding
         rows, _, _ = self._encode(the_texts(texts, "vectors"), spec)
         return mean_vectors(
-            model, rows, lambda ids, there: model.encode(ids, there).states, batch_budget(spec), spec.attention
+            model, rows, lambda ids, valid: model.encode(ids, valid).states, batch_budget(spec), spec.attention
         )
 
     def table(self, best: Answer) -> dict[str, Any]:
-        """The text that was written."""
         return {"target": best.text, "log_probability": best.log_probability, "finished": best.finished}
 
     def forced(self, examples: Sequence[Any]) -> list[ForcedLine]:
-        """log p of every token of the targets given their sources, or of the texts themselves."""
+        """Return log p of every token of the targets given their sources, or of the texts themselves."""
         if isinstance(self.model, LanguageModel):
             return self._forced_texts(self.model, [example.text for example in examples])
         assert isinstance(self.model, Seq2Seq)
@@ -103,7 +108,7 @@ class TextWriter(Predictor):
         return [replace(line, cut=was) if was else line for line, was in zip(found, cut, strict=True)]
 
     def _forced_texts(self, model: LanguageModel, texts: Sequence[str]) -> list[ForcedLine]:
-        """Long texts are read in windows, as in training; every token counts once."""
+        """Score texts; long ones are read in windows, as in training, and every token counts once."""
         size = min(self.recipe.data.max_length, self.engine.reach - 1)
         lines = [windows(ids, size, self.engine.first, self.engine.eos) for ids in self._ids(texts)]
         flat = [window for line in lines for window in line]
@@ -113,20 +118,20 @@ class TextWriter(Predictor):
     def _encode(
         self, texts: Sequence[str], spec: DecodingSpec
     ) -> tuple[list[list[int]], list[bool], list[tuple[str, ...]]]:
-        """Ids of each text as the model reads it, whether it was too long and had to be cut, and what is unknown."""
+        """The ids of each text, whether it had to be cut, and its unknown characters."""
         rows, unknown = self._read(texts)
-        longest = min(spec.max_source, self.engine.reach - 1)  # the end is read too
+        longest = min(spec.max_source, self.engine.reach - 1)  # the end token is added
         cut = [len(row) > longest for row in rows]
         rows = [row[:longest] for row in rows]
         if isinstance(self.model, Seq2Seq):
             return [[*row, self.engine.eos] for row in rows], cut, unknown
-        start = self.model.spec.vocabulary.start  # where given, every line that was learnt from began with it
+        start = self.model.spec.vocabulary.start  # if set, every line of the training data began with it
         return [row or [self.engine.first] if start is None else [start, *row] for row in rows], cut, unknown
 
     def _decode(
         self, found: list[list[Hypothesis]], cut: list[bool], unknown: list[tuple[str, ...]]
     ) -> list[list[Answer]]:
-        # a line that the rules leave no way to write has an empty answer
+        # a line for which the rules allow no answer gets an empty one
         nothing = Hypothesis([], float("-inf"), float("-inf"), finished=False)
         found = [hypotheses or [nothing] for hypotheses in found]
         texts = iter(self.target.decode([hypothesis.tokens for hypotheses in found for hypothesis in hypotheses]))

@@ -1,4 +1,4 @@
-"""Training by maximum likelihood, exact to resume."""
+"""Training by maximum likelihood; a resumed run gives the same weights, bit for bit, as one that was never stopped."""
 
 from clearhead.training.checkpoint import has_trained
 from clearhead.training.loss import token_loss

@@ -1,8 +1,8 @@
-"""The state of a run, so that a run that is killed at any instant can go on as if it had not been.
+"""Checkpoints: a run that is killed at any instant continues as if nothing had happened.
 
 ``last/`` holds the two newest checkpoints, one safetensors file each: weights, average, optimizers and random state as
-tensors, everything else as JSON in the metadata, with a checksum over all of it. A new one is written whole before an
-old one is removed; a damaged one is named, and the one before it used. Nothing is unpickled.
+tensors, everything else as JSON in the metadata, with a checksum over all of it. A new checkpoint is complete on disk
+before an old one is removed. A damaged checkpoint is reported, and the previous one is used. Nothing is unpickled.
 """
 
 import hashlib
@@ -29,14 +29,14 @@ KEPT = 2
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Tensors by name, and the rest of the state."""
+    """The tensors by name, and the rest of the state."""
 
     tensors: dict[str, Tensor]
     state: dict[str, Any]
 
 
 def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint whole, then remove all but the newest two."""
+    """Write a checkpoint atomically, then remove all but the newest two."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.detach().contiguous() for name, tensor in checkpoint.tensors.items()}
     state = json.dumps(checkpoint.state)
@@ -51,14 +51,14 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
 
 
 def has_trained(folder: Path) -> bool:
-    """Whether a run folder holds something that cost steps: a best model, or a checkpoint after the first step."""
+    """Whether a run folder holds training results: a best model, or a checkpoint later than step 0."""
     return (folder / "best.safetensors").exists() or any(_step(file) > 0 for file in _files(folder / "last"))
 
 
 def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint that is whole, and what is to be said about newer ones that are not.
+    """Return the newest undamaged checkpoint and one warning for each newer, damaged one.
 
-    None if there is none at all; if there are some and all are damaged, that is an error.
+    The checkpoint is None if the folder has none. If it has some and all are damaged, ``DamagedFile`` is raised.
     """
     complaints: list[str] = []
     files = _files(folder)
@@ -69,11 +69,11 @@ def load_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
         try:
             return _read(file), complaints
         except DamagedFile as error:
-            complaints.append(f"{error}; going back to the one before it")
+            complaints.append(f"{error}; using the previous checkpoint")
     if files:
         raise DamagedFile(
-            f"{folder}: every checkpoint is damaged: {'; '.join(file.name for file in files)}; put one of them back, "
-            "or start a new run with another -o; best.safetensors stays as it is"
+            f"{folder}: every checkpoint is damaged: {'; '.join(file.name for file in files)}; restore one of them, "
+            "or start a new run with another -o; best.safetensors was not changed"
         )
     return None, []
 
@@ -93,7 +93,7 @@ def _read(file: Path) -> Checkpoint:
     try:
         with safe_open(file, "pt") as stream:
             metadata = stream.metadata() or {}
-            # copies: the tensors are maps of the file, which would keep its place on the disk after it is removed
+            # clone: the tensors are memory maps of the file and would keep its disk space after it is deleted
             tensors = {name: stream.get_tensor(name).clone() for name in stream.keys()}  # noqa: SIM118 - not a dict
         state = metadata["state"]
         if metadata["checksum"] != _checksum(tensors, state):
@@ -110,7 +110,7 @@ def _checksum(tensors: Mapping[str, Tensor], state: str) -> str:
 
 
 def optimizer_tensors(optimizers: list[optim.Optimizer]) -> dict[str, Tensor]:
-    """What optimizers remember of each parameter, by number of optimizer and parameter."""
+    """The optimizers' state of each parameter, named ``optimizer.<optimizer>.<parameter>.<name>``."""
     tensors = {}
     for number, optimizer in enumerate(optimizers):
         for index, memory in optimizer.state_dict()["state"].items():
@@ -120,7 +120,7 @@ def optimizer_tensors(optimizers: list[optim.Optimizer]) -> dict[str, Tensor]:
 
 
 def restore_optimizers(optimizers: list[optim.Optimizer], tensors: Mapping[str, Tensor]) -> None:
-    """Give optimizers their memory back."""
+    """Load the state that ``optimizer_tensors`` returned."""
     for number, optimizer in enumerate(optimizers):
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in tensors.items():

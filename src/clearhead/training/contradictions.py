@@ -1,4 +1,4 @@
-"""``--resume`` goes on with the run as it is: what is asked for now must not contradict it."""
+"""``--resume`` continues a run with its own recipe: settings that are given again must not contradict it."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,15 +10,15 @@ from clearhead.training.manifest import Table
 
 _DATA = ("train", "dev", "test")
 _RESOLVED_BUDGETS = (("training", "minutes"), ("training", "epochs"))
-"""Settings that a resolved recipe no longer has: steps stand in their place."""
+"""Settings that a resolved recipe no longer has: they were replaced by a number of steps."""
 Key = tuple[str, ...]
 
 
 def contradictions(recipe: Recipe, given: Settings, asked: Table | None, resolved: Table) -> list[Problem]:
-    """Every setting that was given and is neither what the run was asked for nor what became of it.
+    """Find every given setting that differs from both the run's original and its resolved recipe.
 
-    ``recipe`` is what was read now; of it only the settings that were ``given`` count. Without ``asked`` some settings
-    cannot be compared any more, and pass.
+    Only the settings in ``given`` are compared; the rest of ``recipe`` are defaults. ``asked`` is the run's original
+    recipe; without it, settings that were resolved since cannot be compared and are accepted.
     """
     now = recipe_table(recipe)
     found: dict[str, list[tuple[Key, Any, Any]]] = {}
@@ -33,7 +33,7 @@ def contradictions(recipe: Recipe, given: Settings, asked: Table | None, resolve
 
 
 def differences(run: Table, other: Table, whose: str) -> list[Problem]:
-    """Every setting of two complete recipes that is not the same."""
+    """Find every setting in which two complete recipes differ."""
     keys = dict.fromkeys([*_leaves(run), *_leaves(other)])
     return [
         Problem("", ".".join(key), f"the run has {shown(_at(run, key))}, {whose} {shown(_at(other, key))}")
@@ -43,12 +43,12 @@ def differences(run: Table, other: Table, whose: str) -> list[Problem]:
 
 
 def shown(value: Any) -> str:
-    """A value as a message shows it."""
+    """Format a value for a message."""
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _named(written: str, rows: list[tuple[Key, Any, Any]], resolved: Table) -> Iterator[Problem]:
-    """One problem as it was written, if all parts that share the setting have one value; otherwise one for each."""
+    """One problem for a setting that several parts share if they all have one value, otherwise one for each part."""
     if len({(str(has), str(wanted)) for _, has, wanted in rows}) == 1:
         rows = [(tuple(written.split(".")), *rows[0][1:])]
     for key, has, wanted in rows:
@@ -65,7 +65,7 @@ def _same(key: Key, wanted: Any, has: Any) -> bool:
 
 
 def _files(value: Any) -> list[Path]:
-    """Files of ``[data]``, whichever way their paths are written."""
+    """The files of a setting in ``[data]``, as absolute paths."""
     names = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     return [Path(name).resolve() for name in names]
 

@@ -1,6 +1,6 @@
-"""The loss of maximum likelihood (L0.1): −Σ log p(y_l | y_<l; x), with label smoothing.
+"""The maximum-likelihood loss (L0.1): −Σ log p(y_l | y_<l; x), with label smoothing.
 
-Shapes: r rows (target tokens that count), d features, V tokens of the vocabulary.
+Shapes: r rows (target tokens without padding), d features, V entries of the vocabulary.
 """
 
 from typing import Any
@@ -13,17 +13,17 @@ from torch import Tensor
 from clearhead.blocks import Output
 
 CHUNKED_FROM = 2000
-"""From this vocabulary on, logits are made and used chunk by chunk."""
+"""Vocabulary size from which logits are computed chunk by chunk."""
 ROWS = 256
-"""Rows of a chunk: few enough that its logits stay in a cache, enough to keep the matrix products busy."""
+"""Rows per chunk: few enough that the logits stay in cache, many enough for efficient matrix products."""
 
 
 def token_loss(
     states: Float[Tensor, "r d"], output: Output, labels: Int[Tensor, "r"], smoothing: float
 ) -> Float[Tensor, ""]:
-    """The summed loss of these rows; divide by the tokens of a whole step, not of a batch.
+    """Sum the loss over these rows; the caller divides by the tokens of the whole step, not of one batch.
 
-    (1 − ε)·(−log p(y)) + ε·mean_v(−log p(v)), as torch's cross_entropy has it.
+    (1 − ε)·(−log p(y)) + ε·mean_v(−log p(v)), with ε = ``smoothing``, as in ``torch.nn.functional.cross_entropy``.
     """
     states = output.before(states)
     if len(output.weight) < CHUNKED_FROM:
@@ -36,7 +36,7 @@ def token_loss(
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """Logits, loss and gradients of a few rows at a time: the r × V logits are never whole."""
+    """Computes logits, loss and gradients a few rows at a time, so that the r × V logits never exist as a whole."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
@@ -52,11 +52,11 @@ class _ChunkedLoss(torch.autograd.Function):
             if bias is not None:
                 logits += bias
             chosen = logits.gather(1, y[:, None])
-            # softmax in place; log Σ exp(logit) is what remains of it for the loss
+            # softmax in place; the loss needs only log Σ exp(logit)
             maximum = logits.amax(1, keepdim=True)
             total = logits.sub_(maximum).exp_().sum(1, keepdim=True)
             loss += (total.log() + maximum - (1 - smoothing) * chosen).sum()
-            # ∂loss/∂logits = softmax − (1 − ε)·onehot − ε/V, whose last term waits until all rows are done
+            # ∂loss/∂logits = softmax − (1 − ε)·onehot − ε/V; the last term is added once, after the loop
             gradient = logits.div_(total)
             gradient[torch.arange(len(y)), y] -= 1 - smoothing
             torch.mm(gradient, weight, out=d_states[rows])

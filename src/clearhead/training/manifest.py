@@ -1,6 +1,6 @@
-"""``run.json``: what a run was asked for, what became of it, and the checksums of everything prepared for it.
+"""``run.json``: the recipe that a run was asked for, the resolved recipe, and checksums of the prepared data.
 
-It is written when a run is prepared and when it is extended, and believed only if its own checksum is right.
+It is written when a run is prepared and when it is extended. It is rejected if its own checksum does not match.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ Table = dict[str, Any]
 
 @dataclass(frozen=True)
 class Stage:
-    """Steps up to ``until``, whose rate follows the schedule over ``total`` steps."""
+    """The steps before ``until``, with a learning rate that follows the schedule over ``total`` steps."""
 
     until: int
     total: int
@@ -30,7 +30,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Checksum:
-    """How long a file is, and the SHA-256 of it."""
+    """The size of a file in bytes, and its SHA-256."""
 
     size: int
     sha256: str
@@ -38,36 +38,36 @@ class Checksum:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is known about a run apart from its weights."""
+    """Everything known about a run except its weights."""
 
     asked: Table | None
-    """The recipe as it was asked for, before data and budget decided the rest; None if nobody knows any more."""
+    """The recipe as it was asked for, before data and budget resolved the rest; None if it was lost."""
     recipe: Table
-    """The recipe with everything resolved: what ``recipe.toml`` says."""
+    """The resolved recipe, the same as in ``recipe.toml``."""
     fingerprint: str
-    """Of the files that the data came from."""
+    """Fingerprint of the original data files."""
     files: Mapping[str, Checksum]
-    """Of the prepared data, by name in ``data/``."""
+    """Checksums of the prepared data, by file name in ``data/``."""
     stages: tuple[Stage, ...]
-    """One, and one more for each extension."""
+    """The first stage, and one more for each extension."""
     before: Table | None = None
-    """The recipe before the last extension: what ``recipe.toml`` says if a kill came between the two files."""
+    """The recipe before the last extension, which ``recipe.toml`` still holds if a kill came between the two writes."""
 
     def extended(self, recipe: Table, asked: Table | None, at: int, steps: int) -> "Manifest":
-        """The run goes on at a step, with another recipe, to another number of steps."""
+        """The manifest of a run that continues from step ``at`` to step ``steps``, with another recipe."""
         stages = (*self.stages[:-1], replace(self.stages[-1], until=at), Stage(steps, steps))
         return replace(self, recipe=recipe, asked=asked, stages=stages, before=self.recipe)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write ``run.json`` whole."""
+    """Write ``run.json`` atomically."""
     content = {"format": FORMAT, "clearhead": version("clearhead"), **asdict(manifest)}
     content["checksum"] = _checksum(content)
     write_whole(folder / NAME, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read ``run.json``; if it is not there, or not as it was written, that is a ``DamagedFile``."""
+    """Read ``run.json``; raise ``DamagedFile`` if it is missing or was changed."""
     path = folder / NAME
     try:
         content = json.loads(path.read_bytes())
@@ -92,12 +92,12 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def checksum_of(path: Path) -> Checksum:
-    """Of a file as it is now."""
+    """Size and SHA-256 of a file."""
     return Checksum(path.stat().st_size, sha256_of(path))
 
 
 def damage(path: Path, expected: Checksum) -> str | None:
-    """What is wrong with a file, or None; the size is looked at first, as it costs nothing."""
+    """Say what is wrong with a file, or return None; the size is compared first, as that is cheap."""
     if not path.exists():
         return "is not there"
     if not path.is_file():

@@ -1,6 +1,6 @@
-"""Muon in float32: momentum whose matrix is replaced by the nearest orthogonal one (Jordan et al. 2024).
+"""Muon in float32: each momentum matrix is replaced by the nearest orthogonal one (Jordan et al. 2024).
 
-torch.optim.Muon computes in bfloat16, matrix by matrix, which a CPU does slowly; here equal shapes are stacked.
+torch.optim.Muon computes in bfloat16, one matrix at a time, which is slow on a CPU; here equal shapes are stacked.
 
 Shapes: k matrices, m rows, n columns, m ≤ n.
 """
@@ -17,7 +17,7 @@ _A, _B, _C = 3.4445, -4.7750, 2.0315
 
 
 def orthogonalise(matrices: Float[Tensor, "k m n"], steps: int = 5) -> Float[Tensor, "k m n"]:
-    """About UVᵀ of each matrix USVᵀ, by Newton–Schulz iterations: all singular values near 1."""
+    """Approximate UVᵀ of each matrix USVᵀ by Newton–Schulz iterations: all singular values come close to 1."""
     tall = matrices.shape[1] > matrices.shape[2]
     x: Tensor
     x = matrices.mT if tall else matrices
@@ -29,7 +29,14 @@ def orthogonalise(matrices: Float[Tensor, "k m n"], steps: int = 5) -> Float[Ten
 
 
 class Muon(optim.Optimizer):
-    """Steps of ``lr`` along the orthogonalised momentum, √max(1, rows/columns) times as long for tall matrices."""
+    """W ← (1 − lr·λ)·W − lr·√max(1, rows/columns)·orthogonalise(momentum).
+
+    Args:
+        params: matrices only; give everything else to another optimizer.
+        lr: the learning rate.
+        momentum: decay of the momentum, with Nesterov's correction. Default 0.95.
+        weight_decay: λ, decoupled as in AdamW. Default 0.
+    """
 
     def __init__(
         self, params: Iterable[nn.Parameter], *, lr: float, momentum: float = 0.95, weight_decay: float = 0.0
@@ -38,7 +45,7 @@ class Muon(optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Move every matrix that has a gradient."""
+        """Update every matrix that has a gradient."""
         del closure
         for group in self.param_groups:
             moved = [parameter for parameter in group["params"] if parameter.grad is not None]
@@ -52,7 +59,7 @@ class Muon(optim.Optimizer):
                     parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(update, alpha=length)
 
     def _momentum(self, parameter: nn.Parameter, group: dict[str, Any]) -> Tensor:
-        """Nesterov's look ahead: the new momentum, mixed once more with the gradient."""
+        """Nesterov momentum: the new momentum, mixed once more with the gradient."""
         gradient = parameter.grad
         assert gradient is not None
         state = self.state[parameter]

@@ -1,4 +1,4 @@
-"""Optimizers: AdamW for everything, or Muon for the hidden matrices."""
+"""Optimizers: AdamW for all parameters, or Muon for the hidden matrices and AdamW for the rest."""
 
 from torch import nn, optim
 
@@ -8,9 +8,9 @@ from clearhead.training.muon import Muon
 
 
 def make_optimizers(model: nn.Module, spec: OptimizerSpec) -> list[optim.Optimizer]:
-    """The optimizers of a model; each group knows its highest rate as ``peak``.
+    """Make the optimizers of a model; each parameter group stores its highest learning rate as ``peak``.
 
-    Matrices of the layers decay; biases, gains and embeddings do not.
+    Weight decay applies to the layers' matrices, not to biases, gains and embeddings.
     """
     tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding | Output)}
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]

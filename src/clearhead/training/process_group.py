@@ -1,7 +1,7 @@
-"""Several processes train one model together: each learns from its share of every batch, and gradients are summed.
+"""Data parallelism: each process computes the gradients of its share of every batch, and the gradients are summed.
 
-``torchrun --nproc-per-node 2 -m clearhead train …`` starts them. The first one leads: it prepares the data, looks at
-dev and writes; the others follow. Nothing but numbers goes between them.
+``torchrun --nproc-per-node 2 -m clearhead train …`` starts the processes. Rank 0 is the leader: it prepares the data,
+evaluates on dev and writes files. Only numbers are exchanged between processes.
 """
 
 import os
@@ -20,31 +20,36 @@ from clearhead.errors import ClearheadError
 from clearhead.machine import cores
 
 _PATIENCE = timedelta(hours=12)
-"""How long members wait for the leader, which prepares the data and looks at dev alone."""
+"""How long the other processes wait for the leader, which alone prepares the data and evaluates on dev."""
 
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """The processes that train together, seen from one of them; alone there is nothing to send."""
+    """The processes that train together, seen from one of them; a group of one sends nothing.
+
+    Args:
+        rank: the number of this process, counted from 0.
+        size: the number of processes.
+    """
 
     rank: int = 0
     size: int = 1
 
     @property
     def leads(self) -> bool:
-        """Whether this process is the one that prepares, looks at dev, speaks and writes."""
+        """Whether this process is the leader, which prepares data, evaluates, reports and writes."""
         return self.rank == 0
 
     def share(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool]:
-        """This process's rows of a batch, and whether they count.
+        """This process's rows of a batch, and whether they count towards the loss.
 
-        If there are too few for all, those left over take one that does not, so that all parameters have a gradient.
+        A process for which no row is left gets one that does not count, so that all its parameters have a gradient.
         """
         mine = rows[self.rank :: self.size]
         return (mine, True) if len(mine) else (rows[:1], False)
 
     def sum_in_place(self, tensors: Sequence[Tensor]) -> None:
-        """Replace each tensor by its sum over all processes, in one message."""
+        """Replace each tensor by its sum over all processes, with a single all-reduce."""
         if self.size == 1:
             return
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
@@ -63,7 +68,7 @@ class ProcessGroup:
         return table.tolist()
 
     def maximum(self, value: int) -> int:
-        """The highest value that any process has."""
+        """The highest value of any process."""
         if self.size == 1:
             return value
         held = torch.tensor(value)
@@ -72,7 +77,7 @@ class ProcessGroup:
         return int(held)
 
     def from_leader(self, value: float) -> float:
-        """What the leader has; the value of the others does not matter."""
+        """The leader's value; what the other processes pass is ignored."""
         return self.sum_of(value if self.leads else 0.0)[0]
 
     def gather(self, tensor: Tensor) -> Tensor:
@@ -100,7 +105,7 @@ def _partners() -> Iterator[None]:
 
 @contextmanager
 def process_group() -> Iterator[ProcessGroup]:
-    """The team that torchrun has started this process for; a team of one without it."""
+    """Join the process group that torchrun started; without torchrun, a group of one."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield SINGLE
@@ -109,7 +114,7 @@ def process_group() -> Iterator[ProcessGroup]:
         dist.init_process_group("gloo", timeout=_PATIENCE)
     except (RuntimeError, ValueError) as error:
         raise ClearheadError(
-            f"WORLD_SIZE is {size}, but there is no such team: start with torchrun, or unset it ({error})"
+            f"WORLD_SIZE is {size}, but there is no such process group: start with torchrun, or unset it ({error})"
         ) from None
     try:
         yield ProcessGroup(dist.get_rank(), size)
@@ -118,5 +123,5 @@ def process_group() -> Iterator[ProcessGroup]:
 
 
 def threads_for_each(given: int | None) -> int:
-    """CPU threads of this process: those given, or all cores, shared with the processes beside it."""
+    """CPU threads of this process: the number given, or this process's share of the cores."""
     return given or max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))

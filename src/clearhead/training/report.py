@@ -48,7 +48,7 @@ class Report:
         self._emit(Event("note", text))
 
     def log(self, text: str) -> None:
-        """A line for the log alone."""
+        """Write a message to the log only."""
         path = self.folder / "train.log"
         with telling(path), path.open("a", encoding="utf-8") as log:
             log.write(text + "\n")
@@ -66,7 +66,7 @@ class Report:
         self._emit(Event("end", steps=self.steps))
 
     def training(self, row: Mapping[str, float], *, tokens: int, seconds: float, busy: float) -> None:
-        """A few steps are done: these tokens in ``busy`` seconds of training, ``seconds`` after the start of the run.
+        """Report a few training steps.
 
         Time spent on evaluations and checkpoints is in ``seconds`` alone.
         """
@@ -80,7 +80,7 @@ class Report:
         self._emit(Event("train", step=step, steps=self.steps, values=values, seconds=seconds, seconds_left=left))
 
     def dev(self, row: Mapping[str, float], *, best: bool, seconds: float) -> None:
-        """The model was scored on dev."""
+        """Report the scores of an evaluation on dev."""
         self._append(METRICS, {"kind": "dev", **row})
         if self._board is not None:
             self._board.add("dev", row)
@@ -93,7 +93,7 @@ class Report:
         self._emit(Event("dev", text, step=step, steps=self.steps, values=found, best=best, seconds=seconds))
 
     def checksums(self) -> dict[str, dict[str, Any]]:
-        """Length and SHA-256 of the files that go on after a checkpoint, which keeps them; made to last first."""
+        """Flush the files that grow after a checkpoint, and return their sizes and SHA-256 for it to store."""
         found = {}
         for name in (METRICS, CLOCK):
             path = self.folder / name
@@ -107,10 +107,10 @@ class Report:
     def forget_after(
         self, step: int, known: Mapping[str, Mapping[str, Any]] | None = None, dev: Sequence[Mapping[str, float]] = ()
     ) -> None:
-        """Drop what was written after a checkpoint that is gone back to.
+        """Remove rows that were written after the checkpoint from which the run continues.
 
-        ``known`` are the checksums that the checkpoint has. If a file does not match its own, rows that cannot be read
-        are dropped, those of ``dev`` are put back, and a warning says so.
+        ``known`` holds the checkpoint's checksums. If a file does not match its checksum, unreadable rows are dropped,
+        the rows in ``dev`` are restored, and a warning is reported.
         """
         for name in (METRICS, CLOCK):
             path = self.folder / name
@@ -128,8 +128,8 @@ class Report:
             if expected is not None:
                 rows = _with_dev_rows(rows, dev) if name == METRICS else rows
                 self.say(
-                    f"{path}: does not match its checksum; {dropped} of its rows could not be read and are left out"
-                    f"{', what was measured on dev is put back' if name == METRICS else ''}; training does not depend "
+                    f"{path}: does not match its checksum; {dropped} unreadable rows were removed"
+                    f"{', the scores on dev were restored' if name == METRICS else ''}; training does not depend "
                     "on it"
                 )
             if content or rows:
@@ -146,7 +146,7 @@ def _content(path: Path) -> bytes:
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
-    """A row, or None for a line that is none: one that a kill cut off, or that was damaged."""
+    """Parse a row; None if the line is damaged, for example cut off by a kill."""
     try:
         row = json.loads(line)
         numbers = [value for name, value in row.items() if name != "kind"]
@@ -157,7 +157,7 @@ def _row(line: bytes) -> dict[str, Any] | None:
 
 
 def _with_dev_rows(rows: Sequence[dict[str, Any]], dev: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:
-    """Rows of training as far as they are there, and all of dev, in the order in which they were written."""
+    """The readable training rows and all rows of dev, in the order in which they were written."""
     kept = [{"kind": "train"} | row for row in rows if row.get("kind") != "dev" and "loss" in row]
     return sorted(
         [*kept, *({"kind": "dev", **row} for row in dev)], key=lambda row: (row["step"], row["kind"] == "dev")
@@ -165,7 +165,7 @@ def _with_dev_rows(rows: Sequence[dict[str, Any]], dev: Sequence[Mapping[str, fl
 
 
 class _Board:
-    """Curves for TensorBoard; those of steps that are done again are hidden."""
+    """Curves for TensorBoard; points of steps that are repeated after a resume are hidden."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -176,16 +176,16 @@ class _Board:
         self._writer: SummaryWriter | None = None
 
     def open(self, step: int) -> None:
-        """Begin, or go on after this step."""
+        """Begin, or continue after this step."""
         self._writer = self._new(purge_step=step + 1 if step else None)
 
     def close(self) -> None:
-        """Write everything out."""
+        """Flush and close."""
         if self._writer is not None:
             self._writer.close()
 
     def add(self, group: str, row: Mapping[str, float]) -> None:
-        """One point of each curve."""
+        """Add one point to each curve."""
         if self._writer is not None:
             for name, value in row.items():
                 if name != "step":
@@ -198,17 +198,13 @@ class SilentReport(Report):
     def log(self, text: str) -> None:
         """Nothing: the files are the leader's."""
 
-    def training(self, row: Mapping[str, float], *, tokens: int, seconds: float, busy: float) -> None:
-        """Nothing."""
+    def training(self, row: Mapping[str, float], *, tokens: int, seconds: float, busy: float) -> None: ...
 
-    def dev(self, row: Mapping[str, float], *, best: bool, seconds: float) -> None:
-        """Nothing."""
+    def dev(self, row: Mapping[str, float], *, best: bool, seconds: float) -> None: ...
 
     def checksums(self) -> dict[str, dict[str, Any]]:
-        """The files are the leader's."""
         return {}
 
     def forget_after(
         self, step: int, known: Mapping[str, Mapping[str, Any]] | None = None, dev: Sequence[Mapping[str, float]] = ()
-    ) -> None:
-        """The files are the leader's."""
+    ) -> None: ...

@@ -1,4 +1,4 @@
-"""Which run a folder holds, and whether what is asked for now goes on with it."""
+"""Opens the run in a folder, and checks that the settings given now agree with it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,17 +19,17 @@ _STEPS = ("training", "steps")
 
 @dataclass(frozen=True)
 class StatedRecipe:
-    """A recipe, and which of its settings somebody gave; the others are defaults, and contradict nothing."""
+    """A recipe, and which of its settings were given; the others are defaults and cannot contradict a run."""
 
     recipe: Recipe
     given: Settings = field(default_factory=dict)
 
 
 def opened(asked: StatedRecipe, folder: Path, group: ProcessGroup = SINGLE, *, resume: bool) -> tuple[Prepared, bool]:
-    """The run in this folder, and whether it was there; if not, it is prepared.
+    """Return the run in this folder and whether it already existed; if it did not, prepare it.
 
-    A folder in which nothing was trained yet is prepared anew, unless it is to be resumed. One with a model in it is
-    never begun again.
+    Without ``resume``, a folder in which nothing has been trained yet is prepared again, and one with training results
+    is refused: nothing that was trained is ever overwritten.
     """
     there = (folder / "recipe.toml").exists() or (folder / "run.json").exists()
     trained = has_trained(folder)
@@ -37,11 +37,11 @@ def opened(asked: StatedRecipe, folder: Path, group: ProcessGroup = SINGLE, *, r
         raise ClearheadError(f"{folder}: has a run already; add --resume to continue it, or choose another -o")
     if trained and not there:
         raise ClearheadError(
-            f"{folder}: has a trained model, but neither run.json nor recipe.toml to continue by: put one of them "
-            "back, or choose another -o; nothing was changed"
+            f"{folder}: has a trained model, but neither run.json nor recipe.toml to continue with: restore one "
+            "of them, or choose another -o; nothing was changed"
         )
     if resume and not there and asked.recipe.data.task == "none" and asked.recipe.data.train is None:
-        raise DataError(f"{folder}: has no run to continue, and no data are named to begin one")
+        raise DataError(f"{folder}: has no run to continue, and no data to start one: name a file of pairs or a task")
     if not there or not resume:
         return prepare(asked.recipe, folder, group), False
     run = reopen(folder)
@@ -50,16 +50,16 @@ def opened(asked: StatedRecipe, folder: Path, group: ProcessGroup = SINGLE, *, r
 
 
 def _require_checkpoint(folder: Path) -> None:
-    """A best model without a checkpoint would be overwritten by the first look at dev."""
+    """A best model without a checkpoint would be overwritten by the first evaluation."""
     if (folder / "best.safetensors").exists() and load_checkpoint(folder / "last")[0] is None:
         raise DataError(
-            f"{folder}: has a best model, but no checkpoint in last/ to continue from: put one back, choose another "
+            f"{folder}: has a best model, but no checkpoint in last/ to continue from: restore one, choose another "
             "-o, or move best.safetensors away to train from the beginning"
         )
 
 
 def _agreed(asked: StatedRecipe, run: Prepared) -> Prepared:
-    """The run, extended if that is what is asked for; everything else that differs from it is refused together."""
+    """The run, extended if more steps are asked for; all other contradictions are reported at once."""
     problems = contradictions(asked.recipe, asked.given, run.manifest.asked, recipe_table(run.recipe))
     others = [problem for problem in problems if problem.key != ".".join(_STEPS)]
     wanted, has = asked.recipe.training.steps, run.recipe.training.steps
@@ -71,10 +71,10 @@ def _agreed(asked: StatedRecipe, run: Prepared) -> Prepared:
     state = _state(run)
     step, finished = int(state.get("step", 0)), _is_finished(state, run)
     if not finished:
-        advice = f"step {step:,} of {has:,} is done: finish it with --resume first, then extend it with --max-steps"
+        advice = f"is at step {step:,} of {has:,}: finish it with --resume first, then extend it with --max-steps"
         raise RecipeError([*problems, Problem("", "", f"{run.folder}: {advice}")])
     if wanted <= has:
-        advice = f"its {has:,} steps are done: to continue, ask for more than {has:,} with --max-steps"
+        advice = f"has done its {has:,} steps: to continue, ask for more than {has:,} with --max-steps"
         raise RecipeError([*problems, Problem("", "", f"{run.folder}: {advice}")])
     longer = extend(run, wanted, step, evaluate_every(run.recipe.training))
     note = (

@@ -1,4 +1,4 @@
-"""How the learning rate changes over the steps."""
+"""Learning-rate schedules."""
 
 import math
 
@@ -6,7 +6,7 @@ from clearhead.recipe import ScheduleSpec, TrainingSpec
 
 
 def rate_at(step: int, spec: ScheduleSpec, total: int) -> float:
-    """The share of the highest rate at this step, counted from 0: a linear rise, then the schedule."""
+    """The learning rate at a step, counted from 0, as a share of the highest rate: linear warmup, then the schedule."""
     warmup = max(1, round(spec.warmup if spec.warmup >= 1 else spec.warmup * total))
     if step < warmup:
         return (step + 1) / warmup
@@ -19,7 +19,7 @@ def rate_at(step: int, spec: ScheduleSpec, total: int) -> float:
 
 
 def describe_schedule(spec: TrainingSpec, start: int, total: int) -> str:
-    """What the rate will be from a step on, in words and numbers."""
+    """Describe the learning rate from step ``start`` on: the schedule, and the rate at three steps."""
     rate, peak = [], spec.optimizer.rate
     places = [step for step in dict.fromkeys((start, (start + total) // 2, total - 1)) if start <= step < total]
     for step in places:

@@ -1,4 +1,4 @@
-"""The training loop: steps are its only clock, and between any two of them it can be stopped and resumed exactly."""
+"""The training loop. Steps are its only clock: it can be stopped after any step and resumed bit for bit."""
 
 import copy
 import math
@@ -39,40 +39,40 @@ from clearhead.training.schedule import rate_at
 Evaluate = Callable[[Model], dict[str, float]]
 LOG_EVERY = 20
 EXPLODED = 3.0
-"""A loss this many times the lowest one so far, with 1 added to it, will not come back."""
+"""Training has diverged when the loss exceeds this many times (the lowest loss so far + 1)."""
 EVALUATE_EVERY = 50
-"""Steps between looks at dev, at least, unless the recipe says otherwise."""
+"""Fewest steps between evaluations on dev, unless the recipe sets ``training.evaluate_every``."""
 
 
 @dataclass
 class Progress:
-    """Where a run stands: everything that is neither a tensor nor the recipe."""
+    """The state of a run that is neither a tensor nor part of the recipe."""
 
     step: int = 0
     epoch: int = 0
     index: int = 0
-    """Batches of the epoch that are done."""
+    """Batches of the epoch that have been used."""
     loss_sum: float = 0.0
-    """Loss and tokens since the last line of the log."""
+    """Loss and tokens since the last log row."""
     token_sum: int = 0
     lowest: float | None = None
-    """The lowest loss of a line of the log."""
+    """The lowest loss of any log row."""
     best: float | None = None
     best_loss: float | None = None
-    """The dev loss of the best model: of two equal scores, the one with the lower loss is better."""
+    """The dev loss of the best model; it breaks ties between equal scores."""
     best_step: int = 0
     waited: int = 0
-    """Looks at dev without a better score."""
+    """Evaluations since the score last improved."""
     seconds: float = 0.0
-    """Time spent so far, over all resumes; for people, no decision rests on it."""
+    """Time spent so far, over all resumes; it is only displayed, no decision depends on it."""
     busy: float = 0.0
-    """Of it, spent on steps since the last line of the log."""
+    """Time spent on training steps since the last log row."""
     history: list[dict[str, float]] = field(default_factory=list)
-    """Dev scores so far."""
+    """The dev scores so far."""
 
     @classmethod
     def of(cls, state: dict[str, Any]) -> "Progress":
-        """What a checkpoint kept; one of an earlier version has less."""
+        """Read the progress from a checkpoint's state; earlier versions stored fewer fields."""
         known = {entry.name for entry in fields(cls)}
         progress = cls(**{name: value for name, value in state.items() if name in known})
         if progress.best_loss is None and progress.best is not None:
@@ -82,7 +82,23 @@ class Progress:
 
 
 class Trainer:
-    """Trains one model on encoded examples, by the objective of its family."""
+    """Trains one model on encoded examples, by the objective of its family.
+
+    Args:
+        model: the model, with its initial weights.
+        examples: the encoded training examples.
+        objective: how batches and losses are made from them.
+        spec: the recipe's ``[training]``.
+        steps: optimizer steps until the end.
+        folder: the run's folder; checkpoints go to ``last/`` in it.
+        evaluate: computes the scores of a model on dev.
+        metric: the name of the score by which the best model is chosen.
+        save_best: writes a model as the best so far.
+        report: receives progress and messages.
+        group: the processes that train together. Default: this one alone.
+        stages: the steps and schedules of a run that was extended. Default: one stage of ``steps`` steps.
+        identity: identifies data, seed and settings; checkpoints of another identity are refused.
+    """
 
     def __init__(
         self,
@@ -117,7 +133,7 @@ class Trainer:
     # ---- the loop ----
 
     def run(self) -> Progress:
-        """Train to the end of the budget, or until patience ends."""
+        """Train until all steps are done or patience runs out."""
         with held(self.folder) if self.group.leads else nullcontext():
             return self._run()
 
@@ -125,7 +141,7 @@ class Trainer:
         progress = self.progress
         started = time.monotonic() - progress.seconds
         if progress.step == 0:
-            self.save()  # from here on a best model never stands without a checkpoint
+            self.save()  # so that a best model never exists without a checkpoint
         with _stop_signals() as stop:
             while not self.finished:
                 before = time.monotonic()
@@ -143,13 +159,13 @@ class Trainer:
                 if step % self.save_every == 0 or last or stopped or self.finished:
                     self.save()
                 if stopped:
-                    raise Interrupted(stopped, f"stopped after step {step}; {self.folder} has everything: --resume")
+                    raise Interrupted(stopped, f"stopped after step {step}, all saved: continue with --resume")
                 self._begin_stage()
         return progress
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to do: all steps are done, or patience has ended."""
+        """Whether all steps are done or patience has run out."""
         return self.progress.step >= self.steps or self._out_of_patience()
 
     def _stage(self, step: int) -> Stage:
@@ -157,12 +173,12 @@ class Trainer:
         return next((stage for stage in self.stages if step < stage.until), self.stages[-1])
 
     def _begin_stage(self) -> None:
-        """An extension begins with new patience."""
+        """Reset patience where an extension begins."""
         if self.progress.step in [stage.until for stage in self.stages[:-1]]:
             self.progress.waited = 0
 
     def _step(self) -> None:
-        """One optimizer step."""
+        """Do one optimizer step."""
         loss_sum, tokens = self._find_gradients()
         share = rate_at(self.progress.step, self.spec.schedule, self._stage(self.progress.step).total)
         for optimizer in self.optimizers:
@@ -177,7 +193,7 @@ class Trainer:
         self.progress.token_sum += tokens
 
     def _find_gradients(self) -> tuple[float, int]:
-        """Gradients over ``accumulate`` batches, normalised by all their tokens and clipped; summed loss and tokens."""
+        """Accumulate, normalise and clip gradients over ``accumulate`` batches; return their summed loss and tokens."""
         self.model.train()
         loss_sum, tokens = 0.0, 0
         for _ in range(self.spec.accumulate):
@@ -196,7 +212,7 @@ class Trainer:
         return loss_sum, int(total)
 
     def _next_rows(self) -> NDArray[np.int64]:
-        """The examples of the batch that follows from (seed, epoch, index)."""
+        """The rows of the next batch; they depend only on (seed, epoch, index)."""
         if self.progress.index >= len(self._epoch_plan()):
             self.progress.epoch += 1
             self.progress.index = 0
@@ -215,7 +231,7 @@ class Trainer:
         return self._plan[1]
 
     def _move_average(self) -> None:
-        """average ← decay · average + (1 − decay) · weights; the memory is short while there is little to remember."""
+        """average ← decay · average + (1 − decay) · weights, with a lower decay in the first steps."""
         decay = min(self.spec.average, (1 + self.progress.step) / (10 + self.progress.step))
         with torch.no_grad():
             torch._foreach_lerp_(list(self.average.parameters()), list(self.model.parameters()), 1 - decay)
@@ -227,11 +243,11 @@ class Trainer:
 
     def _diverged(self, what: str) -> NoReturn:
         raise Diverged(
-            f"step {self.progress.step + 1}: {what}. What was saved before it in {self.folder / 'last'} is good. "
+            f"step {self.progress.step + 1}: {what}. The checkpoints in {self.folder / 'last'} are intact. "
             "Try a lower training.optimizer.rate, a longer training.schedule.warmup, or model.norm.place=pre"
         )
 
-    # ---- looking ----
+    # ---- logging and evaluation ----
 
     def _log(self) -> None:
         progress = self.progress
@@ -272,10 +288,10 @@ class Trainer:
     def _out_of_patience(self) -> bool:
         return self.spec.patience is not None and self.progress.waited >= self.spec.patience
 
-    # ---- stopping and going on ----
+    # ---- checkpoints ----
 
     def save(self) -> None:
-        """Write everything that the next step depends on."""
+        """Write a checkpoint with everything that the next step depends on."""
         tensors = {f"model.{name}": tensor for name, tensor in stored_tensors(self.model).items()}
         if self.average is not self.model:
             tensors |= {f"average.{name}": tensor for name, tensor in stored_tensors(self.average).items()}
@@ -286,7 +302,7 @@ class Trainer:
             save_checkpoint(self.folder / "last", self.progress.step, Checkpoint(tensors, state))
 
     def resume(self) -> bool:
-        """Go back to the newest checkpoint that is whole; False if there is none yet."""
+        """Load the newest undamaged checkpoint; return False if there is none."""
         checkpoint, complaints = load_checkpoint(self.folder / "last")
         for complaint in complaints:
             self.report.say(complaint)
@@ -295,13 +311,13 @@ class Trainer:
         random = checkpoint.tensors["random"].reshape(-1, len(torch.random.get_rng_state()))
         if len(random) != self.group.size:
             raise ClearheadError(
-                f"{self.folder}: was trained by {len(random)} processes and goes on as it was only with as many: "
+                f"{self.folder}: was trained by {len(random)} processes and can only continue with the same number: "
                 f"torchrun --nproc-per-node {len(random)} -m clearhead train … --resume"
             )
         if checkpoint.state.get("run", self.identity) != self.identity:
             raise DataError(
                 f"{self.folder / 'last'}: holds a checkpoint of another run, with other data, seed or settings: "
-                "put this run's own back, or choose another -o"
+                "restore this run's own, or choose another -o"
             )
         self._require_fit(checkpoint)
         _copy(stored_tensors(self.model), checkpoint.tensors, "model.")
@@ -312,12 +328,12 @@ class Trainer:
         self._begin_stage()
         self.report.forget_after(self.progress.step, checkpoint.state.get("files"), self.progress.history)
         self._require_best()
-        # last, as loading a model draws numbers; torch reads a view from its start
+        # last, as loading a model draws random numbers; clone, as torch ignores the offset of a view
         torch.random.set_rng_state(random[self.group.rank].clone())
         return True
 
     def _require_best(self) -> None:
-        """The best model so far must be there and whole; if it is not, it is written again, or chosen again."""
+        """Check that the best model is there and intact; if it is not, restore it or let it be chosen again."""
         progress, path = self.progress, self.folder / "best.safetensors"
         if progress.best is None:
             return
@@ -333,33 +349,33 @@ class Trainer:
         if progress.best_step == progress.step:
             if self.group.leads:
                 self.save_best(self.average)
-            self.report.say(f"{complaint}; it is the model of the last checkpoint, and was restored from it")
+            self.report.say(f"{complaint}; restored from the last checkpoint, which holds the same model")
         elif self.finished:
             raise DamagedFile(
-                f"{complaint}; the run is finished, and nothing else has the weights of step {progress.best_step:,}: "
-                "put the file back, or extend the run with --max-steps"
+                f"{complaint}; the run is finished, and its weights of step {progress.best_step:,} exist nowhere else: "
+                "restore the file, or extend the run with --max-steps"
             )
         else:
             self.report.say(f"{complaint}; continuing without it: the next evaluation chooses a new best model")
             progress.best, progress.best_loss, progress.best_step = None, None, 0
 
     def _require_fit(self, checkpoint: Checkpoint) -> None:
-        """A checkpoint of another model cannot be gone on with."""
+        """Refuse a checkpoint of another model."""
         for prefix, model in (("model.", self.model), ("average.", self.average)):
             for name, tensor in stored_tensors(model).items() if prefix == "model." or model is not self.model else ():
                 found = checkpoint.tensors.get(prefix + name)
                 if found is None or found.shape != tensor.shape:
                     raise DamagedFile(
-                        f"{self.folder / 'last'}: {prefix}{name} does not fit the recipe of the run: put the recipe or "
-                        "the checkpoints of this run back, or start a new run with another -o"
+                        f"{self.folder / 'last'}: {prefix}{name} does not fit the recipe of the run: restore the "
+                        "recipe or the checkpoints of this run, or start a new run with another -o"
                     )
 
     def padding(self) -> float:
-        """Which part of the first epoch's tokens is padding."""
+        """The share of padding among the tokens of the first epoch."""
         return padding_share(self.examples, self._epoch_plan())
 
     def activation_bytes(self) -> int:
-        """Bytes that a forward pass keeps for the backward pass, measured on one batch; nothing else changes."""
+        """Measure on one batch how many bytes a forward pass keeps for the backward pass; changes no state."""
         batch = self.objective.batch(self.examples, self._epoch_plan()[0], self.progress.epoch)
         state = torch.random.get_rng_state()
         kept: dict[int, int] = {}
@@ -380,7 +396,7 @@ class Trainer:
 
 
 def evaluate_every(spec: TrainingSpec) -> int:
-    """Steps between looks at dev."""
+    """Steps between evaluations on dev."""
     assert spec.steps is not None  # prepare() has fixed it
     return spec.evaluate_every or max(EVALUATE_EVERY, min(1000, spec.steps // 20))
 

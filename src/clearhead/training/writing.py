@@ -1,4 +1,4 @@
-"""What is said when a run cannot write."""
+"""One clear error when a file of a run cannot be written."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from clearhead.errors import ClearheadError
 
 @contextmanager
 def telling(path: Path) -> Iterator[None]:
-    """Whatever the system refuses while this file is written becomes one line that names it, and the way out."""
+    """Turn an ``OSError`` while this file is written into one line that names it and says what to do."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What somebody might type: every option of every command with values that it does not expect."""
+"""Command lines: every option of every command with unexpected values."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ VALUES = (
     *("model.layers=1", "decoding.beam_size=1", "=", "a=b", "--json", "run/best.safetensors", "run/recipe.toml"),
 )
 SLOW = ("lecture", "train")
-"""Commands that may work for minutes when they are asked for it in earnest."""
+"""Commands that may run for minutes if their arguments happen to be valid."""
 
 
 @cache
@@ -38,7 +38,7 @@ def _commands() -> dict[str, list[str]]:
 
 
 def cases(chance: random.Random, victims: Sequence[Victim]) -> Iterator[Case]:
-    """Commands, options and words put together without sense, without end."""
+    """Yield random combinations of commands, options and words, without end."""
     while True:
         victim = chance.choice(victims)
         command = chance.choice([*_commands(), "", "trian", "--version"])

@@ -1,4 +1,4 @@
-"""What can happen to the bytes of a file, and values that nobody expects."""
+"""Damage to the bytes of a file, and unexpected values."""
 
 import random
 import shutil
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def damaged(content: bytes, how: str, chance: random.Random) -> bytes:
-    """The bytes after an accident."""
+    """Damage these bytes."""
     place = chance.randrange(len(content)) if content else 0
     if how == "emptied":
         return b""
@@ -39,7 +39,7 @@ PLACES = (*BYTES, "removed", "a folder instead", "a dead link instead")
 
 
 def damage_file(path: Path, how: str, chance: random.Random) -> None:
-    """Damage a file where it stands."""
+    """Damage a file in place."""
     if how in BYTES:
         path.write_bytes(damaged(path.read_bytes(), how, chance))
         return
@@ -51,12 +51,12 @@ def damage_file(path: Path, how: str, chance: random.Random) -> None:
 
 
 def copy_of(home: Path) -> Callable[[Path], None]:
-    """Lays out a victim's home as a case's folder."""
+    """Copies a victim's folder as the folder of a case."""
     return lambda folder: copied(home, folder)
 
 
 def copied(home: Path, folder: Path) -> None:
-    """A victim's home as a case's folder."""
+    """Copy a victim's folder as the folder of a case."""
     shutil.copytree(home, folder, dirs_exist_ok=True)
 
 

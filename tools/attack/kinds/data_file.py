@@ -1,4 +1,4 @@
-"""Data that are not what they seem: bytes, encodings, compression, formats, and things that are no files."""
+"""Bad data files: bytes, encodings, compression, formats, and paths that are not files."""
 
 import gzip
 import json
@@ -19,7 +19,7 @@ RIGHT = frozenset({0, 2, 3})
 
 
 def cases(chance: random.Random, victims: Sequence[Victim]) -> Iterator[Case]:
-    """Every kind of bad file × every command that reads data, without end."""
+    """Yield every kind of bad file × every command that reads data, without end."""
     while True:
         victim = chance.choice(victims)
         yield _case(victim, chance.choice(list(FILES)), chance.choice(COMMANDS), chance.randrange(2**32))
@@ -136,7 +136,7 @@ FILES: dict[str, tuple[str, Make]] = {
     "a line of 1 MB": ("bad.tsv", _bytes(lambda content: b"abc " * 250_000 + b"\tA\n" + content)),
     "gzip, bad block": ("bad.tsv.gz", _write(_bad_gzip)),
     "gzip, cut": ("bad.tsv.gz", _write(lambda content, chance: gzip.compress(content)[: chance.randrange(200)])),
-    "gzip, garbage behind": (
+    "gzip, garbage after": (
         "bad.tsv.gz",
         _write(lambda content, chance: gzip.compress(content) + chance.randbytes(20)),
     ),

@@ -1,4 +1,4 @@
-"""Absurd ways of decoding."""
+"""Absurd decoding settings."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ RIGHT = frozenset({0, 2, 4})
 
 
 def cases(chance: random.Random, victims: Sequence[Victim]) -> Iterator[Case]:
-    """Every setting × every nasty value × the commands that decode, without end."""
+    """Yield every setting × every bad value × every command that decodes, without end."""
     names = list(DecodingSpec.model_fields)
     while True:
         victim = chance.choice(victims)

@@ -1,4 +1,4 @@
-"""Model files that lie: their checksum is right, what it covers is not."""
+"""Model files with a right checksum and wrong content."""
 
 import json
 import random
@@ -31,7 +31,7 @@ READS_RECIPE = frozenset({0, 2, 3, 4, 5})
 
 
 def cases(chance: random.Random, victims: Sequence[Victim]) -> Iterator[Case]:
-    """Lies about recipe, tokenizers, tensors and versions, without end."""
+    """Yield files with a wrong recipe, tokenizer, tensor or version, without end."""
     while True:
         victim, command = chance.choice(victims), chance.choice(list(COMMANDS))
         yield _case(victim, chance.choice(list(LIES)), command, chance.randrange(2**32))
@@ -73,7 +73,7 @@ def _metadata(content: bytes) -> dict[str, str]:
 
 
 def _tree_lie(tree: Any, chance: random.Random) -> Any:
-    """The tree with something else somewhere in it."""
+    """Replace something in the tree."""
     tree = json.loads(json.dumps(tree))
     node, parent, key = tree, cast("Any", None), cast("Any", None)
     while isinstance(node, dict | list) and node and chance.random() < 0.8:
@@ -154,7 +154,7 @@ def _version_lie(content: bytes, chance: random.Random) -> bytes:
 
 
 def _header_lie(content: bytes, chance: random.Random) -> bytes:
-    """The frame itself: sizes, offsets, types; no checksum can be right."""
+    """Damage the file format itself: sizes, offsets, types; the checksum cannot be right then."""
     header, tensors = _parts(content)
     choice = chance.randrange(4)
     if choice == 0:

@@ -15,17 +15,17 @@ RIGHT = frozenset({0, 2, 4})
 TRAINED = frozenset({0, 2, 3, 4, 5})
 """Training may also find the data bad, or diverge."""
 BUILT_LATER = 10**5
-"""Sizes up to this one are allowed by the recipe, and might be built for minutes: only `cost` is asked about them."""
+"""Larger sizes are legal, but building them might take minutes: they go to `cost` only."""
 
 
 def cases(chance: random.Random, victims: Sequence[Victim]) -> Iterator[Case]:
-    """Overrides and files, without end."""
+    """Yield overrides and files, without end."""
     while True:
         yield chance.choice([_override, _override, _file])(chance, chance.choice(victims))
 
 
 def _keys(family: str) -> list[str]:
-    """The settings of a family that a recipe can name, with their dots."""
+    """The settings of a family, as dotted names."""
     names = {"pairs": "seq2seq", "pictures": "classifier"}
     table = recipe_table(read_recipe(None, f"model.family={names.get(family, family)}"))
     optional = ("training.minutes", "training.epochs", "training.patience", "training.threads", "data.dev_share")
@@ -82,7 +82,7 @@ def _override(chance: random.Random, victim: Victim) -> Case:
 
 
 def family_settings(victim: Victim) -> list[str]:
-    """Overrides that name the family of a victim, where its data do not."""
+    """Overrides that set the family of a victim, if its data do not imply it."""
     if victim.family in ("pairs", "lm"):
         return ["model.family=lm"] * (victim.family == "lm")
     patches = ["model.patches={height=4, width=4, channels=1, size=2}"] if victim.family == "pictures" else []
@@ -99,7 +99,7 @@ def _is_slow(setting: str) -> bool:
 
 
 def _file(chance: random.Random, victim: Victim) -> Case:
-    """A recipe file: a preset with damaged bytes, or TOML that nobody writes."""
+    """A recipe file: a preset with damaged bytes, or absurd TOML."""
     seed = chance.randrange(2**32)
     preset = chance.choice(preset_names())
     command = chance.choice(["cost", "check", "train"])

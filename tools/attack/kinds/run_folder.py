@@ -23,7 +23,7 @@ COMMANDS = {
 
 
 def cases(chance: random.Random, victims: Sequence[Victim]) -> Iterator[Case]:
-    """Every file of a run × every damage × every command, without end."""
+    """Yield every file of a run × every damage × every command, without end."""
     while True:
         victim = chance.choice(victims)
         files = sorted(path.relative_to(victim.home) for path in victim.run.rglob("*") if path.is_file())
@@ -59,7 +59,7 @@ def _case(victim: Victim, file: Path, how: str, command: str, seed: int) -> Case
 
 
 def _edited(text: str, chance: random.Random) -> str:
-    """A text in which somebody has changed a number, a word, or a line."""
+    """Change a number, a word or a line of a text."""
     numbers = list(re.finditer(r"\d+", text))
     choice = chance.randrange(3)
     if choice == 0 and numbers:

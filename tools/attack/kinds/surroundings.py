@@ -1,4 +1,4 @@
-"""Odd surroundings: locales, homes, terminals, memory, folders that cannot be written to, disks that are full."""
+"""Odd environments: locales, homes, terminals, little memory, read-only folders, full disks."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ MEMORIES = (None, None, 400 << 20, 1 << 30, 2 << 30)
 
 
 def cases(chance: random.Random, victims: Sequence[Victim]) -> Iterator[Case]:
-    """Every surrounding × a few commands, each in a Python of its own, without end."""
+    """Yield every environment × a few commands, each in a new Python process, without end."""
     while True:
         victim = chance.choice(victims)
         environment = chance.choice(ENVIRONMENTS)

@@ -1,9 +1,9 @@
-"""Hugging Face folders: ``config.json``, safetensors weights and ``tokenizer.json`` become a clearhead model.
+"""Imports Hugging Face folders: ``config.json``, safetensors weights and ``tokenizer.json`` become a clearhead model.
 
-A setting that clearhead does not know, or cannot represent exactly, is an error: nothing is ignored that could change
-what the network computes, unless it is named in ``ignore``. How transformers' generate would search (beams, banned and
-forced tokens) is no part of the network and stays behind; so do heads of other tasks, which are named. The networks
-that come out agree with transformers to 1e-5 a layer (tests/interop).
+A setting that clearhead does not know, or cannot represent exactly, is an error: nothing that could change what the
+network computes is ignored, unless it is listed in ``ignore``. The settings of transformers' ``generate`` (beams,
+banned and forced tokens) are not part of the network and are not imported; neither are heads of other tasks, which are
+reported. Imported networks agree with transformers to 1e-5 per layer (tests/interop).
 """
 
 from collections.abc import Callable, Sequence
@@ -33,28 +33,30 @@ PLANS: dict[str, Callable[[ForeignConfig, ForeignWeights], Plan]] = {
     "t5": t5.plan_t5,
     "vit": vit.plan_vit,
 }
-"""How to read each ``model_type``."""
+"""The plan for each ``model_type``."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A foreign model, and what of it was not kept."""
+    """An imported model, and what was not imported."""
 
     saved: SavedModel
     left_behind: list[str]
-    """Settings, names and weights, each with a reason where there is one."""
+    """Settings, names and weights that were not imported, with reasons."""
 
 
 def load_huggingface(folder: str | Path, *, ignore: Sequence[str] = ()) -> SavedModel:
-    """Read a folder saved by ``save_pretrained`` (or downloaded from the hub) as a clearhead model in float32.
+    """Import a folder saved by ``save_pretrained`` (or downloaded from the hub) as a clearhead model in float32.
 
-    ``ignore`` names unknown settings of config.json that do not change what the network computes.
+    Args:
+        folder: the folder.
+        ignore: unknown settings of ``config.json`` that do not change what the network computes.
     """
     return import_huggingface(folder, ignore=ignore).saved
 
 
 def import_huggingface(folder: str | Path, *, ignore: Sequence[str] = ()) -> Imported:
-    """The same, with a list of what is left behind."""
+    """The same, with a list of what was not imported."""
     folder = Path(folder)
     config = ForeignConfig(read_config(folder), folder / "config.json", ignore)
     kind = config.take("model_type", "")

@@ -29,12 +29,12 @@ _CROSS = {
 
 
 def plan_marian(config: ForeignConfig, weights: ForeignWeights) -> Plan:
-    """MarianMT: sinusoidal positions in halves; its tables are stored, and computed again here."""
+    """MarianMT: sinusoidal positions in the layout ``halves``; its stored tables are computed here."""
     model = _model(config, weights, vocabulary=58101, tokens={"pad": 58100, "bos": None, "eos": 0, "start": 58100})
     shared = config.take("share_encoder_decoder_embeddings", True)
     model["vocabulary"]["target"] = config.take("decoder_vocab_size", model["vocabulary"]["source"])
     model["position"] = {"kind": "sinusoidal", "layout": "halves"}
-    config.take("max_position_embeddings", 1024)  # sinusoids have no end
+    config.take("max_position_embeddings", 1024)  # sinusoids have no longest length
     config.only("static_position_embeddings", True)
     config.only("normalize_embedding", False)
     config.only("add_final_layer_norm", False)
@@ -48,16 +48,16 @@ def plan_marian(config: ForeignConfig, weights: ForeignWeights) -> Plan:
 
 
 def _check_sinusoids(weights: ForeignWeights, tables: tuple[str, ...]) -> None:
-    """Stored tables are what transformers uses; ours are computed, so they must be the same."""
+    """Check that the stored tables, which transformers uses, equal ours, which are computed."""
     for name in tables:
         if name in weights:
             table = weights.tensors[name].float()
             if not torch.allclose(table, sinusoids(*table.shape, layout="halves"), atol=1e-5):
-                raise UnsupportedModel(f"{weights.folder}: {name} does not hold sinusoids")
+                raise UnsupportedModel(f"{weights.folder}: {name} is not a table of sinusoids")
 
 
 def plan_bart(config: ForeignConfig, weights: ForeignWeights) -> Plan:
-    """BART: learned positions behind an offset of 2, and normalised embeddings."""
+    """BART: learned positions with an offset of 2, and normalised embeddings."""
     model = _model(config, weights, vocabulary=50265, tokens={"pad": 1, "bos": 0, "eos": 2, "start": 2})
     _learned_positions(config, model)
     config.only("normalize_before", False)
@@ -66,7 +66,7 @@ def plan_bart(config: ForeignConfig, weights: ForeignWeights) -> Plan:
 
 
 def plan_mbart(config: ForeignConfig, weights: ForeignWeights) -> Plan:
-    """mBART: BART with the norms first and one more at the end of each stack."""
+    """mBART: BART with pre-LN, and a final norm in each stack."""
     model = _model(config, weights, vocabulary=50265, tokens={"pad": 1, "bos": 0, "eos": 2, "start": None})
     _learned_positions(config, model)
     model["norm"]["place"] = "pre"
@@ -86,7 +86,7 @@ def _learned_positions(config: ForeignConfig, model: dict[str, Any]) -> None:
 def _model(
     config: ForeignConfig, weights: ForeignWeights, *, vocabulary: int, tokens: dict[str, int | None]
 ) -> dict[str, Any]:
-    """What the three have in common."""
+    """The plan that all three share."""
     weights.drop_prefix("model.")
     config.only("is_encoder_decoder", True)
     config.only("encoder_layerdrop", 0, 0.0)

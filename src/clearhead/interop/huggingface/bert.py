@@ -29,7 +29,7 @@ _DISTILBERT_LAYER = {
 
 
 def plan_bert(config: ForeignConfig, weights: ForeignWeights) -> Plan:
-    """BERT; a classification head stands on the pooler."""
+    """BERT; a classification head reads the pooler's output."""
     weights.drop_prefix("bert.")
     model = _bert(config, vocabulary=30522, pad=0, bos=None, eos=None)
     model["position"] = {"kind": "learned", "size": config.take("max_position_embeddings", 512)}
@@ -40,7 +40,7 @@ def plan_bert(config: ForeignConfig, weights: ForeignWeights) -> Plan:
 
 
 def plan_roberta(config: ForeignConfig, weights: ForeignWeights) -> Plan:
-    """RoBERTa: positions start behind pad + 1; its classification head brings a pooler of its own."""
+    """RoBERTa: positions start at pad + 1; its classification head has its own pooler."""
     weights.drop_prefix("roberta.")
     model = _bert(config, vocabulary=50265, pad=1, bos=0, eos=2)
     pad = model["vocabulary"]["pad"]
@@ -100,9 +100,9 @@ def with_token_head(
     decoder: str,
     activation: str | None = None,
 ) -> Plan:
-    """The plan with the head that fills in masked tokens, if the weights have it: norm(act(xW + b))Eᵀ + c.
+    """Add the head for masked tokens to a plan, if the weights have it: norm(act(xW + b))Eᵀ + c.
 
-    Its matrix is the embedding again; without ``activation`` its activation is that of the layers.
+    E is the embedding; without ``activation``, act is that of the layers.
     """
     if f"{parts['map']}.weight" not in weights or plan.model["family"] != "encoder":
         return plan

@@ -1,4 +1,4 @@
-"""Bloom: a pre-LN decoder with ALiBi and a norm after the embedding; each head has its q, k, v rows side by side."""
+"""Bloom: a pre-LN decoder with ALiBi and a norm after the embedding; rows are ordered by head, then q, k, v."""
 
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from clearhead.interop.huggingface.weights import ForeignWeights, Plan, Take, pa
 
 
 def plan_bloom(config: ForeignConfig, weights: ForeignWeights) -> Plan:
-    """Bloom with its language-model head, which is the embedding again."""
+    """Bloom with its language-model head, which is tied to the embedding."""
     weights.drop_prefix("transformer.")
     width = config.take("n_embed", config.take("hidden_size", 64))
     heads = config.take("num_attention_heads", config.take("n_head", 8))

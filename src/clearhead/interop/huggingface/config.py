@@ -1,4 +1,4 @@
-"""A foreign configuration in which every setting is accounted for."""
+"""Reads a foreign ``config.json``, and refuses settings that it does not understand."""
 
 import re
 from collections.abc import Sequence
@@ -65,16 +65,16 @@ _ONLY: dict[str, tuple[Any, ...]] = {
 """Settings that every reader understands in one way only: these values change nothing."""
 
 MOST_LAYERS = 10_000
-"""As in a recipe; looked at first, as everything that is planned is planned for each layer."""
+"""The most layers, as in a recipe; checked first, as everything else is planned for each layer."""
 _METADATA = re.compile(
     r"_.*|.*(note|comment|description|author|licen[cs]e|date|time|version|url|link|tag|dataset|language|commit|sha|hash"
     r"|citation|paper|model_name|run_name|run_id|experiment|wandb|mlflow|info|metadata|trained_by|origin|card)s?"
 )
-"""Names of settings that say where a model comes from; with texts as values, they change nothing."""
+"""Names of settings that describe a model; if their values are texts, they change nothing."""
 
 
 class ForeignConfig:
-    """Settings are taken one by one; ``finish`` complains about whatever was not understood."""
+    """A configuration whose settings are taken one by one; ``finish`` refuses those that were not taken."""
 
     def __init__(self, settings: dict[str, Any], path: Path, ignore: Sequence[str] = ()) -> None:
         self.path = path
@@ -83,18 +83,18 @@ class ForeignConfig:
         self._ignored = set(ignore)
         for name, value in settings.items():
             if "layer" in name and isinstance(value, int) and value > MOST_LAYERS:
-                raise UnsupportedModel(f"{path}: {name} = {value}: a model has up to {MOST_LAYERS:,} layers")
+                raise UnsupportedModel(f"{path}: {name} = {value}: at most {MOST_LAYERS:,} layers are supported")
         self.left_behind: list[str] = []
-        """What is not kept, each with a reason: settings that change nothing, names that cannot be kept."""
+        """What is not imported, each with a reason: settings that change nothing, names that cannot be kept."""
         for name in ignore:
             if name not in settings:
                 near = did_you_mean(name, list(settings))
                 raise UnsupportedModel(f"--ignore {name}: {path} has no such setting{near}")
 
     def take(self, name: str, default: T) -> T:
-        """A setting's value, which must be of its default's type, or else that default of transformers.
+        """Take a setting: its value, which must have the default's type, or transformers' default.
 
-        Null counts as absent. A default of None takes the setting out of the account, whatever it says.
+        Null counts as absent. With a default of None the setting is taken and ignored.
         """
         self._left.discard(name)
         value = self._settings.get(name)
@@ -106,17 +106,17 @@ class ForeignConfig:
         return cast("T", value)
 
     def token(self, name: str, default: int | None) -> int | str:
-        """The id of a special token; a model without it says null, for which recipes have "none"."""
+        """Take the id of a special token; null becomes "none", as recipes write it."""
         self._left.discard(name)
         value = self._settings.get(name, default)
         if value is None:
             return "none"
         if not isinstance(value, int):
-            raise UnsupportedModel(f"{self.path}: {name} = {value}: one id is supported, nothing else")
+            raise UnsupportedModel(f"{self.path}: {name} = {value}: only a single id is supported")
         return value
 
     def listed(self, name: str, separator: str) -> list[str]:
-        """Several words, as a list or in one text between separators; nothing if the setting is not there."""
+        """Take several words, as a list or as one text with separators; none if the setting is absent."""
         self._left.discard(name)
         value = self._settings.get(name) or []
         words = [word.strip() for word in value.split(separator)] if isinstance(value, str) else value
@@ -125,7 +125,7 @@ class ForeignConfig:
         return words
 
     def pair(self, name: str, default: int) -> tuple[int, int]:
-        """Two sizes, or one that stands for both."""
+        """Take two sizes, or one that stands for both."""
         self._left.discard(name)
         value = self._settings.get(name)
         sizes = [default if value is None else value] * 2 if not isinstance(value, list) else value
@@ -134,7 +134,7 @@ class ForeignConfig:
         return sizes[0], sizes[1]
 
     def only(self, name: str, *allowed: Any) -> None:
-        """Insist on one of these values, if the setting is there at all."""
+        """Take a setting that must have one of these values, if it is there."""
         self._left.discard(name)
         if name in self._settings and self._settings[name] not in allowed:
             raise UnsupportedModel(
@@ -143,7 +143,7 @@ class ForeignConfig:
             )
 
     def activation(self, name: str, default: str) -> str:
-        """An activation by our name for it."""
+        """Take an activation, and return our name for it."""
         value = self.take(name, default)
         if value not in ACTIVATIONS:
             raise UnsupportedModel(
@@ -152,7 +152,7 @@ class ForeignConfig:
         return ACTIVATIONS[value]
 
     def labels(self, classes: int) -> list[str]:
-        """The names of the classes, ``id2label``; none if it does not name each of them differently."""
+        """Take the names of the classes, ``id2label``; none unless each class has its own name."""
         named = self._settings.get("id2label")
         if named is None:
             return []
@@ -163,9 +163,9 @@ class ForeignConfig:
         return []
 
     def finish(self) -> None:
-        """Complain about every setting that nobody asked for: it might change the results.
+        """Refuse every setting that was not taken, as it might change the results.
 
-        What is only said about the model, or was asked to be ignored, is left behind and named.
+        Notes about the model, and settings in ``ignore``, are not imported but reported.
         """
         for name, allowed in _ONLY.items():
             if name in self._left:
@@ -175,7 +175,7 @@ class ForeignConfig:
             if name in self._ignored:
                 self._leave(name, "as asked")
             elif value is None or (_METADATA.fullmatch(name) and _is_words(value)):
-                self._leave(name, "a note, no setting of the network")
+                self._leave(name, "a note, not a setting of the network")
         if self._left:
             shown = ", ".join(f"{name} = {_shown(self._settings[name])}" for name in sorted(self._left))
             raise UnsupportedModel(

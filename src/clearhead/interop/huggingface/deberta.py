@@ -21,7 +21,7 @@ _LAYER = {
 
 
 def plan_deberta(config: ForeignConfig, weights: ForeignWeights) -> Plan:
-    """Version 1: q, k and v of each head lie together in one matrix, and keys have no bias."""
+    """Version 1: one matrix holds q, k and v of each head in turn, and keys have no bias."""
     weights.drop_prefix("deberta.")
     config.only("talking_head", False)
     model = _model(config, vocabulary=50265)
@@ -41,7 +41,7 @@ def plan_deberta(config: ForeignConfig, weights: ForeignWeights) -> Plan:
 
 
 def plan_deberta_v2(config: ForeignConfig, weights: ForeignWeights) -> Plan:
-    """Versions 2 and 3: logarithmic buckets, a normalised table, projections that content and positions share."""
+    """Versions 2 and 3: logarithmic buckets, a normalised table, projections shared by content and positions."""
     weights.drop_prefix("deberta.")
     config.only("conv_kernel_size", 0, None)
     model = _model(config, vocabulary=128_100)
@@ -78,7 +78,7 @@ _LEFT_BEHIND = (r"cls\..*", r"lm_predictions\..*", r"mask_predictions\..*", r"em
 
 
 def _third(number: int, heads: int, joined: Tensor) -> Tensor:
-    """Queries, keys or values of all heads, of which each head has all three in a row."""
+    """Queries, keys or values of all heads, from a matrix that holds all three of each head in turn."""
     return joined.view(heads, 3, -1, joined.shape[1])[:, number].reshape(-1, joined.shape[1])
 
 

@@ -14,7 +14,7 @@ from clearhead.errors import DataError, UnsupportedModel
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """``config.json`` as a table."""
+    """Read ``config.json``."""
     if not folder.is_dir():
         raise DataError(f"{folder}: {'is a file, not a folder' if folder.exists() else 'no such folder'}")
     config = _json(folder / "config.json")
@@ -24,7 +24,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
-    """All tensors of ``model.safetensors``, or of the shards that its index lists. Pickles are refused."""
+    """Read all tensors of ``model.safetensors``, or of the shards that its index lists; pickles are refused."""
     whole, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
     if whole.is_file():
         files = [whole]
@@ -50,7 +50,7 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def read_tokenizer(folder: Path) -> dict[str, str]:
-    """``tokenizer.json``, checked and kept as text; an empty table if the folder has none."""
+    """Read and check ``tokenizer.json``, as text; an empty table if the folder has none."""
     path = folder / "tokenizer.json"
     if not path.is_file():
         return {}

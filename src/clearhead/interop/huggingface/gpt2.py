@@ -1,4 +1,4 @@
-"""GPT-2: a pre-LN decoder whose linear maps are stored as in × out, and q, k, v in one."""
+"""GPT-2: a pre-LN decoder; its linear maps are stored as in × out, with q, k, v in one matrix."""
 
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from clearhead.interop.huggingface.weights import ForeignWeights, Plan, Take, pa
 
 
 def plan_gpt2(config: ForeignConfig, weights: ForeignWeights) -> Plan:
-    """GPT-2 with its language-model head, which is the embedding again."""
+    """GPT-2 with its language-model head, which is tied to the embedding."""
     weights.drop_prefix("transformer.")
     width = config.take("n_embd", 768)
     config.only("scale_attn_weights", True)

@@ -10,7 +10,7 @@ _ATTENTION = {"query": "q", "key": "k", "value": "v", "output": "o"}
 
 
 def plan_t5(config: ForeignConfig, weights: ForeignWeights) -> Plan:
-    """T5 and T5 1.1 (gated, with an output matrix of its own)."""
+    """T5 and T5 1.1 (gated, with an untied output matrix)."""
     feedforward = _feedforward(config)
     tied = "lm_head.weight" not in weights
     scaled = config.take("scale_decoder_outputs", config.take("tie_word_embeddings", True))

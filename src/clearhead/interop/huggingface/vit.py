@@ -1,7 +1,7 @@
-"""ViT: a pre-LN encoder of patches behind a class token; bare, or with a head for classifying images.
+"""ViT: a pre-LN encoder of patches after a class token; bare, or with a head for classifying images.
 
-Their images are channels × height × width, ours height × width × channels. How an image is resized and its colours are
-shifted (``preprocessor_config.json``) is no part of the network.
+Their images are channels × height × width, ours height × width × channels. The preprocessing of images
+(``preprocessor_config.json``) is not part of the network.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ _LAYER = {
 
 
 def plan_vit(config: ForeignConfig, weights: ForeignWeights) -> Plan:
-    """ViT; its head looks at the class token itself, the pooler of the bare model at tanh of it."""
+    """ViT; its head reads the class token, and the pooler of the bare model applies tanh to it."""
     weights.drop_prefix("vit.")
     height, width = config.pair("image_size", 224)
     size, other_size = config.pair("patch_size", 16)
@@ -50,7 +50,7 @@ def plan_vit(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     } | pairs("", "", {"encoder.final_norm": "layernorm", "pooler": "pooler.dense", "head": "classifier"})
     for index in range(model["layers"]):
         names |= pairs(f"encoder.layers.{index}.", f"encoder.layer.{index}.", _LAYER)
-    # what stands for hidden patches, and the head that paints them
+    # the mask token and the head for masked patches
     return Plan(model, names, (r"embeddings\.mask_token", r"decoder\..*"))
 
 
@@ -62,7 +62,7 @@ def _model(config: ForeignConfig) -> dict[str, Any]:
     config.only("qkv_bias", True)
     config.only("pooler_act", "tanh")
     config.only("pooler_output_size", features, None)
-    config.take("encoder_stride", None)  # belongs to the head that paints hidden patches
+    config.take("encoder_stride", None)  # belongs to the head for masked patches
     rate = config.take("hidden_dropout_prob", 0.0)
     return {
         "family": "encoder",
@@ -85,7 +85,7 @@ def _model(config: ForeignConfig) -> dict[str, Any]:
 
 
 def _as_linear(kernel: Tensor) -> Tensor:
-    """A convolution's kernel, (d, channels, rows, columns), as a map from a patch in our order of numbers."""
+    """A convolution's kernel, (d, channels, rows, columns), as a linear map of a patch in our order."""
     return kernel.permute(0, 2, 3, 1).flatten(1)
 
 

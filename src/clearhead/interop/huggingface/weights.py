@@ -1,4 +1,4 @@
-"""Foreign weights, each of which must find its place."""
+"""Imports foreign weights; each must have a place in our model."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,13 +14,13 @@ from clearhead.models import Model, stored_tensors
 
 
 def unchanged(tensor: Tensor) -> Tensor:
-    """The tensor as it is."""
+    """Return the tensor unchanged."""
     return tensor
 
 
 @dataclass(frozen=True)
 class Take:
-    """Where one of our tensors comes from."""
+    """The source of one of our tensors."""
 
     name: str
     change: Callable[[Tensor], Tensor] = unchanged
@@ -28,20 +28,20 @@ class Take:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a foreign model is read."""
+    """How a foreign model is imported."""
 
     model: dict[str, Any]
     """The ``[model]`` table of its recipe."""
     names: dict[str, Take]
-    """Our tensors and theirs."""
+    """Our tensors by name, and their sources."""
     left_behind: tuple[str, ...] = ()
-    """Patterns of weights that our model has no use for: heads of other tasks, tables that can be computed."""
+    """Patterns of weights that our model does not use: heads of other tasks, tables that are computed."""
     copies: Mapping[str, str] = field(default_factory=dict)
-    """Weights that are stored again, and what they must equal."""
+    """Weights that are stored twice, and the originals that they must equal."""
 
 
 class ForeignWeights:
-    """Tensors by name; those of heads and bodies saved with different prefixes are brought to one naming."""
+    """Tensors by name; differing prefixes of heads and bodies are unified."""
 
     def __init__(self, tensors: Mapping[str, Tensor], folder: Path) -> None:
         self.tensors = dict(tensors)
@@ -60,7 +60,7 @@ class ForeignWeights:
 
 
 def pairs(ours: str, theirs: str, parts: Mapping[str, str], *, bias: bool = True) -> dict[str, Take]:
-    """Linear maps and norms of one layer: our part names, theirs; weights, and biases if there are any."""
+    """The weights, and biases if there are any, of one layer's linear maps and norms: our names and theirs."""
     names = {}
     for mine, foreign in parts.items():
         weight, shift = ("gain", "shift") if mine.endswith("norm") else ("weight", "bias")
@@ -71,9 +71,9 @@ def pairs(ours: str, theirs: str, parts: Mapping[str, str], *, bias: bool = True
 
 
 def fill(model: Model, weights: ForeignWeights, plan: Plan) -> list[str]:
-    """Copy every tensor to its place in float32; a missing, misshapen or unexplained one is an error.
+    """Copy every tensor to its place in float32; a missing, misshapen or unknown one is an error.
 
-    Returns the names of those that are left behind: heads of other tasks, tables that are computed.
+    Returns the names of those that are not imported: heads of other tasks, tables that are computed.
     """
     theirs = weights.tensors
     ours = stored_tensors(model)

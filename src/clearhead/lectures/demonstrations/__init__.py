@@ -1,1 +1,1 @@
-"""The demonstrations: each takes seconds, calls the product's own parts, and returns Evidence. These import torch."""
+"""The demonstrations: each takes seconds, calls clearhead's own modules, and returns Evidence. They import torch."""

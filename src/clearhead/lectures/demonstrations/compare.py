@@ -1,4 +1,4 @@
-"""Comparing tensors, and formulas: what every demonstration does at its end."""
+"""Compares tensors and formulas."""
 
 from collections.abc import Mapping
 
@@ -19,27 +19,27 @@ def gap(mine: Tensor, other: Tensor) -> float:
 
 
 def alike(what: str, mine: Tensor, other: Tensor, tolerance: float = ROUNDING) -> Measure:
-    """The claim that two tensors are the same but for rounding."""
+    """Measure that two tensors are the same except for rounding."""
     if mine.shape != other.shape:
         return Measure(f"{what}: shape", str(tuple(other.shape)), str(tuple(mine.shape)))
     return Measure(f"{what}: max|Δ|", 0.0, gap(mine, other), tolerance=tolerance)
 
 
 def far(what: str, mine: Tensor, other: Tensor, at_least: float) -> Measure:
-    """The claim that two tensors of one shape are visibly different."""
+    """Measure that two tensors of one shape are clearly different."""
     return Measure(f"{what}: max|Δ|", at_least, gap(mine, other), relation="≥")
 
 
 def written(expression: Expr) -> str:
-    """An expression as people read it: 4·d²·n."""
+    """Format an expression: 4·d²·n."""
     return str(Formula(expression))
 
 
 def formula_gap(what: str, claimed: Expr, derived: Expr) -> Measure:
-    """The claim that a formula is what the product derives, as expressions: their difference is 0."""
+    """Measure that a formula equals the derived expression: their difference is 0."""
     return Measure(f"{what}: claimed − derived", "0", written(sympy.expand(claimed - derived)))
 
 
 def at(expression: Expr, sizes: Mapping[str, int]) -> int:
-    """The number that an expression is worth for these sizes."""
+    """The value of an expression for these sizes."""
     return int(expression.subs({symbol: sizes[symbol.name] for symbol in expression.free_symbols}))

@@ -15,7 +15,7 @@ from clearhead.predictor.forced import forced
 
 
 def likelihood() -> Evidence:
-    """L0.1: a trained model scores an answer as it writes it and as it is fed it: the same log-probability."""
+    """L0.1: an answer has the same log-probability when it is generated and when it is fed in."""
     model = toy.trained(seed=1)
     source, target = toy.rows(32, torch.Generator().manual_seed(99))
     with torch.inference_mode():
@@ -39,7 +39,7 @@ def likelihood() -> Evidence:
         -sum(line.log_probability for line in forced(one, source.tolist(), truth)) / target.numel()
         for one in (toy.untrained(seed=1), model)
     )
-    name = "Σ log p(y_l | y_<l; x) against the score collected while writing"
+    name = "Σ log p(y_l | y_<l; x) against the score collected while decoding"
     return Evidence(
         measures=(
             Measure("answers that were finished", 32, len(answers)),
@@ -101,14 +101,14 @@ def queries_over_keys() -> Evidence:
             Wrong("scores divided by d instead of √d", alike(name, attend(query, keys, values, scale="dim"), expected)),
             Wrong(
                 "V with N rows, as printed: A is N × M, so AV does not exist",
-                Measure("V with N = 5 rows behind A of 5 × 7", "multiplies", fits),
+                Measure("V with N = 5 rows, A of 5 × 7", "multiplies", fits),
             ),
         ),
     )
 
 
 def soft_and_hard() -> Evidence:
-    """L0.3: one query, weighed softly and hard; the hard row is one-hot to the last bit and still has a gradient."""
+    """L0.3: soft and hard weights of one query; the hard ones are exactly one-hot and still have a gradient."""
     scores = torch.randn(256, 6, requires_grad=True)
     hard, soft = choose(scores, choice="hard"), choose(scores)
     onehot = torch.nn.functional.one_hot(scores.argmax(-1), 6).float()

@@ -14,7 +14,7 @@ from clearhead.recipe import read_recipe
 
 
 def layer_norm() -> Evidence:
-    """L0.10: each token on its own; the other reading of the notes lets tokens see each other."""
+    """L0.10: each token is normalised independently; in the other reading of the notes, tokens see each other."""
     x = torch.randn(1, 5, 16)
     other = x.clone()
     other[:, 1:] = torch.randn(1, 4, 16)  # every token but the first is another one
@@ -41,7 +41,7 @@ def layer_norm() -> Evidence:
         ),
         notes=(
             f"With statistics over the sequence the first token moves by {leak:.2f} when later tokens change: in a "
-            "decoder that would be a look at the future.",
+            "decoder it would see the future.",
         ),
     )
 
@@ -129,7 +129,7 @@ def _bends(curve: Tensor) -> int:
 
 
 def point_wise() -> Evidence:
-    """L0.13: every token on its own: permuting tokens permutes the outputs, and batch and context stay as they are."""
+    """L0.13: tokens are independent: permuting tokens permutes the outputs, and batch and context keep their shape."""
     net = StandardFeedForward(width=12, hidden=30)
     x = torch.randn(3, 7, 12)
     order = torch.randperm(7)

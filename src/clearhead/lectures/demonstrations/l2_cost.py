@@ -1,4 +1,4 @@
-"""L2.1 to L2.3, L2.13 and L2.14: distance, waiting, quadratic work, many heads, and Linformer."""
+"""L2.1 to L2.3, L2.13 and L2.14: path length, sequential operations, quadratic work, many heads, and Linformer."""
 
 from collections import deque
 from functools import partial
@@ -102,8 +102,8 @@ def parallel_training() -> Evidence:
         measures=(
             Measure(f"{what}: training", 1.5, training[-1] / training[0], relation="≤"),
             Measure(f"{what}: greedy decoding", 64.0, decoding[-1] / decoding[0], relation="≥"),
-            Measure("runs of the decoder, one after the other, to train on 8 tokens", 1, calls[8][0]),
-            Measure("runs of the decoder, one after the other, to write 8 tokens", 8, calls[8][1]),
+            Measure("sequential runs of the decoder to train on 8 tokens", 1, calls[8][0]),
+            Measure("sequential runs of the decoder to write 8 tokens", 8, calls[8][1]),
         ),
         wrong=(
             Wrong("decoding taken for training", Measure(what, 1.5, decoding[-1] / decoding[0], relation="≤")),
@@ -118,7 +118,7 @@ def parallel_training() -> Evidence:
         ),
         figures=(
             Lines(
-                title="Operations that wait for each other, over the length of the target",
+                title="Sequential operations, over the length of the target",
                 alt="Training stays nearly level; decoding rises in proportion to the length.",
                 x_label="target tokens m",
                 y_label="span",

@@ -121,7 +121,7 @@ def meaning_emerges() -> Evidence:
         ),
         figures=(
             Heat(
-                title=f"Cross-attention, head {clearest + 1}: nobody told it to, it reads backwards",
+                title=f"Cross-attention, head {clearest + 1}: untold, it has learnt to read backwards",
                 alt="The weights lie on the antidiagonal: output 1 looks at letter 8, output 8 at letter 1.",
                 x_label="source letter",
                 y_label="output",

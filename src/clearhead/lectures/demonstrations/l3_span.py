@@ -112,12 +112,12 @@ def two_dimensions_in_parallel() -> Evidence:
     grown = [
         int(span.subs({**here, X: 2 * k, Y: 2 * k}).doit() - span.subs({**here, X: k, Y: k}).doit()) for k in (8, 64)
     ]
-    what = "formula − graph, over four pictures"
+    what = "formula − graph, over four images"
     return Evidence(
         measures=(
             formula_gap("6 + ⌈log₂J⌉ + ⌈log₂U⌉ + 3⌈log₂XY⌉", 6 + lg(J) + lg(U) + 3 * lg(X * Y), span),
             Measure(what, 0, off),
-            Measure("steps more when a picture of 8 × 8 has twice as many rows and columns", 6, grown[0]),
+            Measure("additional steps when an image of 8 × 8 has twice as many rows and columns", 6, grown[0]),
             Measure("the same from 64 × 64", 6, grown[1]),
         ),
         wrong=(
@@ -133,8 +133,8 @@ def two_dimensions_in_parallel() -> Evidence:
                 ),
             ),
             Wrong(
-                "the pictures one row after the other: X + Y",
-                Measure("steps more when a picture of 8 × 8 is doubled", 16, grown[0]),
+                "the images one row after the other: X + Y",
+                Measure("additional steps when an image of 8 × 8 is doubled", 16, grown[0]),
             ),
         ),
         tables=(EvidenceTable("Steps of the layer on pictures", ("picture", "formula", "traced graph"), tuple(rows)),),

@@ -255,7 +255,7 @@ def projections_or_not() -> Evidence:
 
 
 def table_one() -> Evidence:
-    """L4.6: the four layers of Table 1: work counted, waiting counted, and how far one layer reaches, by derivative."""
+    """L4.6: the four layers of Table 1: work and sequential steps, counted, and the path length, by derivative."""
     width, kernel, near = 8, 3, 8
     counted = {length: _measured(length, width, kernel, near) for length in (64, 128)}
     forms = {
@@ -273,7 +273,7 @@ def table_one() -> Evidence:
         ratio = sympy.simplify(form.mixing / claimed[name])
         measures.append(Measure(f"{name}: work over the table's, a constant", True, bool(ratio.is_number)))
         measures.append(Measure(f"{name}: multiplications counted, n = 64", int(form.mixing.subs(sizes)), macs))
-        measures.append(Measure(f"{name}: steps that wait, n = 64", int(form.sequential.subs(sizes)), waiting))
+        measures.append(Measure(f"{name}: sequential steps, n = 64", int(form.sequential.subs(sizes)), waiting))
         rows.append((name, written(claimed[name]), macs, waiting, path))
     far = {name: (counted[64][name][2], counted[128][name][2]) for name in forms}
     measures += [
@@ -290,7 +290,8 @@ def table_one() -> Evidence:
                 "restricted attention that reaches everything at once", Measure("path, n = 64", 1, far["restricted"][0])
             ),
             Wrong(
-                "a recurrent net that does not wait", Measure("steps that wait, n = 64", 1, counted[64]["recurrent"][1])
+                "a recurrent net that does not wait",
+                Measure("sequential steps, n = 64", 1, counted[64]["recurrent"][1]),
             ),
             Wrong(
                 "convolutions that reach as far as they are wide",
@@ -300,7 +301,7 @@ def table_one() -> Evidence:
         tables=(
             EvidenceTable(
                 f"Table 1, measured: n = 64, d = {width}, k = {kernel}, r = {near}",
-                ("layer", "work, the table", "counted", "steps that wait", "path"),
+                ("layer", "work, the table", "counted", "sequential steps", "path"),
                 tuple(rows),
             ),
         ),
@@ -313,7 +314,7 @@ def table_one() -> Evidence:
 
 
 def _measured(length: int, width: int, kernel: int, near: int) -> dict[str, tuple[int, int, int]]:
-    """Of each layer: multiplications, steps that wait for each other, and layers until the ends meet."""
+    """For each layer: multiplications, sequential steps, and layers until the ends are connected."""
     x = torch.randn(1, length, width)
     bare = MultiHeadAttention(width=width, heads=1, projections=False, output=False)
     bare.path = "explicit"
@@ -336,7 +337,7 @@ def _measured(length: int, width: int, kernel: int, near: int) -> dict[str, tupl
         return out
 
     def restricted(tokens: Tensor) -> Tensor:
-        """Each token looks at r tokens, itself and those before it, without scores of anybody else."""
+        """Each token attends to r tokens, itself and those before it; no other scores are computed."""
         padded = nn.functional.pad(tokens, (0, 0, near - 1, 0))[0]
         windows = padded.unfold(0, near, 1).mT  # (n, r, d)
         real = (torch.arange(length)[:, None] + torch.arange(near) >= near - 1)[:, None]

@@ -121,7 +121,7 @@ def _beside_transformers(module: Any, x: Tensor) -> tuple[Tensor, Tensor] | None
     """Our heads and those of transformers' DeBERTa with the same weights; None if it is not installed."""
     if find_spec("transformers") is None:
         return None
-    with warnings.catch_warnings(action="ignore"):  # its use of torch.jit is none of our business
+    with warnings.catch_warnings(action="ignore"):  # transformers uses torch.jit, which warns
         deberta = import_module("transformers.models.deberta.modeling_deberta")
         configuration = import_module("transformers").DebertaConfig
     settings = {"relative_attention": True, "max_relative_positions": SPAN, "pos_att_type": ["c2p", "p2c"]}

@@ -1,4 +1,4 @@
-"""torch's own Transformer as an independent reference: it is always there, and shares no code with ours."""
+"""torch's own Transformer as an independent reference: it is always installed, and shares no code with ours."""
 
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from clearhead.blocks import AddNorm, Layer, LayerNorm, StandardFeedForward
 
 
 def randomise(module: nn.Module) -> None:
-    """Draw every weight from N(0, 0.3²), gains around 1: equal outputs of equal zeros would prove nothing."""
+    """Draw every weight from N(0, 0.3²), gains around 1: with weights of 0, equal outputs would prove nothing."""
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             parameter.normal_(0, 0.3)

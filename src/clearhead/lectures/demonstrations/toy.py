@@ -1,4 +1,4 @@
-"""A model that is trained on the spot, in a few seconds: it reads eight letters and writes them backwards."""
+"""A model trained in a few seconds: it reads eight letters and writes them backwards."""
 
 from functools import cache
 
@@ -20,19 +20,19 @@ SETTINGS = [
 
 
 def rows(count: int, generator: torch.Generator) -> tuple[Int[Tensor, "b n"], Int[Tensor, "b n"]]:
-    """Sources and the targets that belong to them, both with their end."""
+    """Sources and their targets, both with the end token."""
     letters = torch.randint(FIRST, FIRST + LETTERS, (count, LENGTH), generator=generator)
     end = torch.full((count, 1), EOS)
     return torch.cat((letters, end), dim=1), torch.cat((letters.flip(1), end), dim=1)
 
 
 def fed(target: Int[Tensor, "b n"]) -> Int[Tensor, "b n"]:
-    """What the decoder is fed to predict ``target``: the start, then all but the last."""
+    """The decoder's input for ``target``: the start token, then all tokens but the last."""
     return torch.cat((torch.full((len(target), 1), BOS), target[:, :-1]), dim=1)
 
 
 def untrained(seed: int) -> Seq2Seq:
-    """The model as it starts."""
+    """The untrained model."""
     model = build(read_recipe(None, *SETTINGS), seed=seed)
     assert isinstance(model, Seq2Seq)
     return model.eval()
@@ -40,7 +40,7 @@ def untrained(seed: int) -> Seq2Seq:
 
 @cache
 def trained(seed: int, steps: int = 300) -> Seq2Seq:
-    """The model after maximum likelihood training on rows that are drawn as it goes; made once, so do not change it."""
+    """The model after maximum-likelihood training on random rows; it is cached, so do not change it."""
     model, generator = untrained(seed).train(), torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, betas=(0.9, 0.98))
     rate = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 30) * (1 - step / steps))

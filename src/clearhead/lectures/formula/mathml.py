@@ -7,7 +7,7 @@ from clearhead.lectures.formula.plain import plain
 
 
 def mathml(latex: str) -> str:
-    """A ``<math>`` element for every line of a formula."""
+    """Write each line of a formula as a ``<math>`` element."""
     return "".join(_block(line) for line in latex.split(r"\\"))
 
 
@@ -49,7 +49,7 @@ def _leaf(leaf: Leaf) -> str:
         case "large":
             return f'<mo largeop="true" movablelimits="false">{text}</mo>'
         case _:
-            # only what is written as \left … \right grows with its content
+            # only \left … \right grow with their content
             return f'<mo stretchy="false">{text}</mo>'
 
 

@@ -30,7 +30,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Row:
-    """Things side by side; ``fenced`` if its first and last grow with what is between them."""
+    """A row of nodes; ``fenced`` if the first and the last grow with their content."""
 
     parts: tuple["Node", ...]
     fenced: bool = False
@@ -38,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Fraction:
-    """One thing over another."""
+    """A fraction."""
 
     over: "Node"
     under: "Node"
@@ -53,7 +53,7 @@ class Root:
 
 @dataclass(frozen=True)
 class Accent:
-    """A mark above."""
+    """An accent."""
 
     mark: Literal["~", "^", "¯"]
     inside: "Node"
@@ -73,11 +73,11 @@ _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\d+(?:[.,]\d+)*|\s+|.")
 
 
 def parse(latex: str) -> Row:
-    """The tree of one line; what the subset does not have is a ValueError, so that no formula is shown half."""
+    """Parse one line; raise ``ValueError`` for anything outside the subset, so that no formula is shown in part."""
     parser = _Parser(_TOKEN.findall(latex))
     row = parser.row()
     if parser.next() is not None:
-        raise ValueError(f"{parser.next()} has no beginning in {latex!r}")
+        raise ValueError(f"{parser.next()} has no counterpart in {latex!r}")
     return row
 
 
@@ -86,26 +86,26 @@ class _Parser:
         self.tokens = tokens
 
     def next(self) -> str | None:
-        """The token to be read next, behind any space."""
+        """The next token, after any space."""
         while self.tokens and self.tokens[0].isspace():
             self.tokens.pop(0)
         return self.tokens[0] if self.tokens else None
 
     def row(self) -> Row:
-        """Everything up to what closes it."""
+        """All nodes up to the closing token."""
         parts: list[Node] = []
         while self.next() not in (None, "}", "\\right"):
             parts.append(self.scripted())
         return Row(tuple(parts))
 
     def expect(self, token: str) -> None:
-        """Read what must come here."""
+        """Read a required token."""
         if self.next() != token:
             raise ValueError(f"{token} is missing")
         self.tokens.pop(0)
 
     def scripted(self) -> Node:
-        """One thing with what hangs on it."""
+        """One node with its scripts."""
         base = self.one()
         sub: Node | None = None
         sup: Node | None = None
@@ -118,14 +118,14 @@ class _Parser:
         return base if sub is None and sup is None else Scripts(base, sub, sup)
 
     def group(self) -> Node:
-        """What stands in braces."""
+        """The content of braces."""
         self.expect("{")
         row = self.row()
         self.expect("}")
         return row.parts[0] if len(row.parts) == 1 else row
 
     def words(self) -> str:
-        """The text of a group as it stands."""
+        """The text of a group, unparsed."""
         self.expect("{")
         end = self.tokens.index("}")
         text = "".join(self.tokens[:end])
@@ -133,7 +133,7 @@ class _Parser:
         return text
 
     def one(self) -> Node:
-        """The next thing."""
+        """The next node."""
         token = self.next()
         if token is None:
             raise ValueError("a formula ends too early")
@@ -149,7 +149,7 @@ class _Parser:
         return Leaf("operator", {"-": "−", "*": "∗", "|": "∣"}.get(token, token))
 
     def command(self, name: str) -> Node:
-        """What a command stands for, with its arguments."""
+        """The node of a command and its arguments."""
         if name in ("frac", "sqrt"):
             inside = self.group()
             return Root(inside) if name == "sqrt" else Fraction(inside, self.group())

@@ -1,4 +1,4 @@
-"""Formulas for a terminal: one line of Unicode, close to how one would say it."""
+"""Formulas for a terminal, as one line of Unicode."""
 
 from clearhead.lectures.formula.parse import Accent, Fraction, Leaf, Node, Root, Row, Scripts, parse
 
@@ -8,7 +8,7 @@ _SPACED = "=≤≥≠≈∈→⇒⇔≪←∼∝+∥⊥↦"
 
 
 def plain(latex: str) -> str:
-    r"""A formula on one line for every line that it has.
+    r"""Write each line of a formula as one line of Unicode.
 
     >>> plain(r"\operatorname{softmax}\left(\frac{QK^\top}{\sqrt{d_k}}\right)V")
     'softmax(QKᵀ/√d_k)V'
@@ -63,12 +63,12 @@ def _join(row: Row) -> str:
 
 
 def _opens(node: Node) -> bool:
-    """Whether a minus behind this belongs to the number after it."""
+    """Whether a minus after this belongs to the number that follows."""
     return isinstance(node, Leaf) and node.kind == "operator" and node.text not in (")", "]", "…", "′")
 
 
 def _ends_low(node: Node) -> bool:
-    """Whether a letter behind this would read as part of its index."""
+    """Whether a letter after this would read as part of its index."""
     return isinstance(node, Scripts) and _text(node)[-1].isalpha()
 
 
@@ -94,14 +94,14 @@ def _scripts(node: Scripts) -> str:
 
 
 def _whole(node: Node) -> str:
-    """With parentheses around anything that is more than one thing; ∂x is one."""
+    """Add parentheses around anything but a single term; ∂x is one."""
     text = _text(node)
     several = isinstance(node, Row) and len(node.parts) > (2 if text.startswith("∂") else 1)
     return f"({text})" if several else text
 
 
 def _bracketed(node: Node) -> str:
-    """With parentheses where a sum or a product above a fraction would fall apart without them."""
+    """Add parentheses around a sum or a product above a fraction."""
     text = _text(node)
     simple = not isinstance(node, Row) or not any(letter in text for letter in " /·×−∣")
     return text if simple else f"({text})"

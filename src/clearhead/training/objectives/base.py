@@ -1,4 +1,4 @@
-"""The seam between the training loop and the families."""
+"""The interface between the training loop and the model families."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -12,17 +12,17 @@ from clearhead.data import BOS, EOS, PAD, UNK, Codec, Corpus, Encoded, TrainText
 from clearhead.recipe import Recipe
 
 SAMPLE = 1_000_000
-"""Training examples that tokenizers are learnt from, at most."""
+"""Most training examples from which tokenizers are learnt."""
 Codecs = tuple[Codec, ...]
-"""The tokenizers of source and target; a family with one side has the same twice."""
+"""The tokenizers of source and target; a family with only one side has the same tokenizer twice."""
 
 
 class AnyBatch(Protocol):
-    """What one forward pass sees."""
+    """The input and labels of one forward pass."""
 
     @property
     def tokens(self) -> int:
-        """What the loss of a step is divided by: tokens that count, or examples."""
+        """The number by which the loss of a step is divided: tokens without padding, or examples."""
 
 
 X = TypeVar("X", bound=Encoded)
@@ -31,17 +31,17 @@ B = TypeVar("B", bound=AnyBatch)
 
 
 class Objective(ABC, Generic[X, M, B]):
-    """How a family learns: from examples encoded as X, with models M, in batches B.
+    """How a family learns: models ``M`` from examples encoded as ``X``, in batches ``B``.
 
-    It has no state but the recipe: everything else follows from the data and (seed, epoch, index).
+    An objective has no state except the recipe: everything else follows from the data and (seed, epoch, index).
     """
 
     usual_smoothing: ClassVar[float]
-    """``training.label_smoothing`` unless the recipe says otherwise."""
+    """``training.label_smoothing`` unless the recipe sets it."""
     counted: ClassVar[str]
-    """What the tokens of an epoch are called."""
+    """What is counted as tokens, in words."""
     when_too_long: ClassVar[str]
-    """What happens to examples longer than ``data.max_length``."""
+    """What happens to examples longer than ``data.max_length``, in words."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -50,10 +50,10 @@ class Objective(ABC, Generic[X, M, B]):
 
     @abstractmethod
     def learn(self, corpus: Corpus[Any]) -> tuple[Codecs, Recipe]:
-        """Tokenizers from the training data, and the recipe with what the data decide: sizes, special ids, labels."""
+        """Learn tokenizers from the training data; return them, and the recipe with vocabulary sizes, ids, labels."""
 
     def admitted(self, corpus: Corpus[Any]) -> Corpus[Any]:
-        """The corpus without what a model of this recipe, as ``learn`` left it, cannot be scored on."""
+        """The corpus without the examples on which this recipe's model cannot be scored."""
         return corpus
 
     @abstractmethod
@@ -62,15 +62,15 @@ class Objective(ABC, Generic[X, M, B]):
 
     @abstractmethod
     def open(self, folder: Path) -> X:
-        """What ``write`` wrote."""
+        """Read what ``write`` wrote."""
 
     @abstractmethod
     def batch(self, examples: X, rows: NDArray[np.int64], epoch: int) -> B:
-        """These examples as tensors: it depends on nothing else."""
+        """The given rows as tensors; they depend on the arguments and the recipe alone."""
 
     @abstractmethod
     def loss(self, model: M, batch: B) -> Tensor:
-        """The summed loss of a batch, to be divided by the tokens of the whole step."""
+        """The summed loss of a batch; the caller divides it by the tokens of the whole step."""
 
 
 def sample(corpus: Corpus[Any], column: str) -> TrainTexts:

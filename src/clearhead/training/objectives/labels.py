@@ -1,4 +1,4 @@
-"""Labelled texts: what a classifier learns from."""
+"""Labelled texts, for classifiers."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -32,37 +32,34 @@ class Labels(Objective[EncodedTexts, ClassifierModel, LabelBatch]):
 
     usual_smoothing = 0.1
     counted = "tokens"
-    when_too_long = "read only up to there"
+    when_too_long = "cut off there"
 
     def learn(self, corpus: Corpus[Labelled]) -> tuple[Codecs, Recipe]:
-        """One tokenizer, and the labels."""
+        """Learn one tokenizer, and collect the labels."""
         labels = sorted(training_labels(corpus))
         codec = learn_codec(sample(corpus, "text"), self.recipe.data.text, case=self.recipe.data.case)
         recipe = with_vocabulary(self.recipe, len(codec), len(codec))
         return (codec, codec), with_labels(recipe, labels)
 
     def admitted(self, corpus: Corpus[Labelled]) -> Corpus[Labelled]:
-        """Without labels in dev and test that training does not know."""
+        """Drop examples of dev and test whose labels do not occur in train."""
         return with_known_labels(corpus, self._labels())
 
     def write(self, corpus: Corpus[Labelled], codecs: Codecs, folder: Path) -> None:
-        """The beginning of every text, and its class."""
+        """Encode the beginning of every text, and its class."""
         size = self.recipe.data.max_length
         cut = partial(beginning, size=size)
         numbers = {label: number for number, label in enumerate(self._labels())}
         write_texts(corpus.train_columns(), codecs[0], folder, "train", cut=cut, max_length=size, labels=numbers)
 
     def open(self, folder: Path) -> EncodedTexts:
-        """What ``write`` wrote."""
         return read_texts(folder, "train")
 
     def batch(self, examples: EncodedTexts, rows: NDArray[np.int64], epoch: int) -> LabelBatch:
-        """Texts and their classes."""
         del epoch
         return label_batch(examples, rows)
 
     def loss(self, model: ClassifierModel, batch: LabelBatch) -> Tensor:
-        """Over all texts."""
         return F.cross_entropy(model(batch.inputs), batch.labels, reduction="sum", label_smoothing=self.smoothing)
 
     def _labels(self) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Pairs: what an encoder-decoder learns from."""
+"""Pairs of source and target, for encoder-decoders."""
 
 from pathlib import Path
 
@@ -37,26 +37,23 @@ class Pairs(Objective[EncodedPairs, Seq2Seq, Batch]):
         return (source, target), with_tie(recipe, "all" if source is target else "output")
 
     def write(self, corpus: Corpus[Pair], codecs: Codecs, folder: Path) -> None:
-        """Both sides of every pair that is not too long."""
+        """Encode both sides of every pair that is not too long."""
         source, target = codecs
         write_encoded(corpus.train_columns(), source, target, folder, "train", max_length=self.recipe.data.max_length)
 
     def open(self, folder: Path) -> EncodedPairs:
-        """What ``write`` wrote."""
         return read_encoded(folder, "train")
 
     def batch(self, examples: EncodedPairs, rows: NDArray[np.int64], epoch: int) -> Batch:
-        """Teacher forcing."""
         del epoch
         return make_batch(examples, rows)
 
     def loss(self, model: Seq2Seq, batch: Batch) -> Tensor:
-        """Over all target tokens."""
         return batch_loss(model, batch, self.smoothing)
 
 
 def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
-    """The summed loss of the tokens that count."""
+    """Sum the loss over all target tokens except padding."""
     there = batch.labels != PAD
     states = model.states(batch.source, batch.inputs)
     return token_loss(states[there], model.output, batch.labels[there], smoothing)

@@ -1,4 +1,4 @@
-"""Lines of text: what a language model learns from."""
+"""Lines of text, for language models."""
 
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ class Texts(Objective[EncodedWindows, LanguageModel, TextBatch]):
 
     usual_smoothing = 0.0
     counted = "tokens"
-    when_too_long = "cut into windows, so that every token is still learnt once"
+    when_too_long = "cut into windows, so that every token is still predicted once"
 
     def learn(self, corpus: Corpus[Text]) -> tuple[Codecs, Recipe]:
         """One tokenizer; prompts begin with <s>, as lines do."""
@@ -40,23 +40,21 @@ class Texts(Objective[EncodedWindows, LanguageModel, TextBatch]):
         return (codec, codec), with_tie(recipe, "output")
 
     def write(self, corpus: Corpus[Text], codecs: Codecs, folder: Path) -> None:
-        """Every line, in windows if it is too long."""
+        """Encode every line, in windows if it is too long."""
         size = self.recipe.data.max_length
         write_texts(
             corpus.train_columns(), codecs[0], folder, "train", cut=partial(windows, size=size), max_length=size
         )
 
     def open(self, folder: Path) -> EncodedWindows:
-        """What ``write`` wrote."""
         read = read_texts(folder, "train")
         return EncodedWindows(read.text, read.labels, read.too_long)
 
     def batch(self, examples: EncodedWindows, rows: NDArray[np.int64], epoch: int) -> TextBatch:
-        """Each token is fed in, and the next one is to be said."""
+        """Pair each token with the next one, which is its label."""
         del epoch
         return window_batch(examples, rows)
 
     def loss(self, model: LanguageModel, batch: TextBatch) -> Tensor:
-        """Over all tokens."""
         there = batch.labels != PAD
         return token_loss(model.states(batch.inputs)[there], model.output, batch.labels[there], self.smoothing)

@@ -1,4 +1,4 @@
-"""Hidden tokens of lines: what an encoder learns from (Devlin et al. 2019)."""
+"""Masked language modelling: an encoder predicts masked tokens (Devlin et al. 2019)."""
 
 from functools import partial
 from pathlib import Path
@@ -26,12 +26,12 @@ from clearhead.training.loss import token_loss
 from clearhead.training.objectives.base import Codecs, Objective, sample, with_vocabulary
 
 
-class Gaps(Objective[EncodedTexts, EncoderModel, TextBatch]):
-    """−Σ log p(y_l | the line with tokens hidden), over the tokens that were chosen."""
+class MaskedTokens(Objective[EncodedTexts, EncoderModel, TextBatch]):
+    """−Σ log p(y_l | the masked line), over the tokens chosen for prediction."""
 
     usual_smoothing = 0.0
     counted = "tokens"
-    when_too_long = "cut into pieces, so that every token is still read once"
+    when_too_long = "cut into pieces, so that every token is still used once"
 
     def learn(self, corpus: Corpus[Text]) -> tuple[Codecs, Recipe]:
         """One tokenizer with <mask>, and a head over its tokens."""
@@ -41,23 +41,22 @@ class Gaps(Objective[EncodedTexts, EncoderModel, TextBatch]):
         return (codec, codec), recipe.updated(model=recipe.model.replaced(head="tokens"))
 
     def write(self, corpus: Corpus[Text], codecs: Codecs, folder: Path) -> None:
-        """Every line, in pieces if it is too long."""
+        """Encode every line, in pieces if it is too long."""
         size = self.recipe.data.max_length
         write_texts(corpus.train_columns(), codecs[0], folder, "train", cut=partial(pieces, size=size), max_length=size)
 
     def open(self, folder: Path) -> EncodedTexts:
-        """What ``write`` wrote."""
         return read_texts(folder, "train")
 
     def batch(self, examples: EncodedTexts, rows: NDArray[np.int64], epoch: int) -> TextBatch:
-        """Other tokens are hidden in every epoch."""
+        """Mask other tokens in every epoch."""
         vocabulary = self.recipe.model.vocabulary
         assert vocabulary.mask is not None  # learn() has recorded it
         masker = Masker(self.recipe.training.masking, vocabulary.mask, vocabulary.source)
         return gap_batch(examples, rows, masker, (self.recipe.training.seed, epoch))
 
     def loss(self, model: EncoderModel, batch: TextBatch) -> Tensor:
-        """Over the tokens to be filled in; logits are made for them alone."""
+        """Sum over the tokens to predict; logits are computed for them alone."""
         assert model.output is not None
         there = batch.labels != PAD
         return token_loss(model.states(batch.inputs)[there], model.output, batch.labels[there], self.smoothing)

@@ -23,7 +23,7 @@ from clearhead.recipe import ClassifierSpec, PatchesSpec, Recipe
 from clearhead.training.objectives.base import Codecs, Objective, with_labels
 
 
-class Pictures(Objective[EncodedPictures, ClassifierModel, PictureBatch]):
+class Images(Objective[EncodedPictures, ClassifierModel, PictureBatch]):
     """−log p(label | image)."""
 
     usual_smoothing = 0.1
@@ -31,31 +31,29 @@ class Pictures(Objective[EncodedPictures, ClassifierModel, PictureBatch]):
     when_too_long = ""
 
     def learn(self, corpus: Corpus[Picture]) -> tuple[Codecs, Recipe]:
-        """The labels; there are no tokens."""
+        """Collect the labels; there is no tokenizer."""
         labels = sorted(training_labels(corpus))
         return (), with_labels(self.recipe, labels)
 
     def admitted(self, corpus: Corpus[Picture]) -> Corpus[Picture]:
-        """Without labels in dev and test that training does not know."""
+        """Drop examples of dev and test whose labels do not occur in train."""
         return with_known_labels(corpus, self._model().labels)
 
     def write(self, corpus: Corpus[Picture], codecs: Codecs, folder: Path) -> None:
-        """Every image, and its class."""
+        """Write every image, and its class."""
         del codecs
         numbers = {label: number for number, label in enumerate(self._model().labels)}
         write_pictures(corpus.train_columns(), folder, "train", patches=self._patches(), labels=numbers)
 
     def open(self, folder: Path) -> EncodedPictures:
-        """What ``write`` wrote."""
         return read_pictures(folder, "train", patches=self._patches())
 
     def batch(self, examples: EncodedPictures, rows: NDArray[np.int64], epoch: int) -> PictureBatch:
-        """Images, moved a little if the recipe says so, and their classes."""
+        """Shift images at random, up to ``training.shift`` pixels."""
         spec = self.recipe.training
         return picture_batch(examples, rows, spec.shift, (spec.seed, epoch))
 
     def loss(self, model: ClassifierModel, batch: PictureBatch) -> Tensor:
-        """Over all images."""
         return F.cross_entropy(model(batch.inputs), batch.labels, reduction="sum", label_smoothing=self.smoothing)
 
     def _model(self) -> ClassifierSpec:
