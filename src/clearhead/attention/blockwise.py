@@ -22,8 +22,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-BLOCK = 128
-"""Queries that are worked on together: their scores should stay in a cache of the processor."""
+from clearhead.constants import BLOCK
 
 
 @dataclass(frozen=True)
