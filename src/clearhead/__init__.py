@@ -39,8 +39,13 @@ if TYPE_CHECKING:
     from clearhead.blocks import StandardFeedForward as StandardFeedForward
     from clearhead.costing import Compared as Compared
     from clearhead.costing import Cost as Cost
+    from clearhead.costing import CostReport as CostReport
+    from clearhead.costing import Crossover as Crossover
     from clearhead.costing import Formula as Formula
+    from clearhead.costing import ModelCost as ModelCost
     from clearhead.costing import cost as cost
+    from clearhead.costing import crossover as crossover
+    from clearhead.costing.lectures import lecture_tables as lecture_tables
     from clearhead.data import Findings as Findings
     from clearhead.decoding import Hypothesis as Hypothesis
     from clearhead.decoding import Rules as Rules
@@ -156,7 +161,8 @@ _CONTENTS: dict[str, list[str]] = {
         *("Block", "BlockTree"),
         *("SavedModel", "save_model", "load_model", "pick_device"),
     ],
-    "costing": ["cost", "Cost", "Formula", "Compared"],
+    "costing": ["cost", "ModelCost", "Cost", "Formula", "Compared", "crossover", "Crossover", "CostReport"],
+    "costing.lectures": ["lecture_tables"],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
     "predictor": ["load", "Predictor", "TextWriter", "Labeller", "Filler", "Answer", "UnknownCharacters"],
     "interop": ["load_huggingface"],
