@@ -128,8 +128,8 @@ class Crossover:
         }
 
     def _sentence(self) -> str:
-        cheaper = [f"from {self.letter} = {crossing.at:,} {crossing.cheaper} is cheaper" for crossing in self.crossings]
-        return f"{self.cheaper_at_first} is cheaper at first; {'; '.join(cheaper) or NEVER}"
+        later = [f"from {self.letter} = {crossing.at:,}: {crossing.cheaper}" for crossing in self.crossings]
+        return f"cheaper at first: {self.cheaper_at_first}; {'; '.join(later) or NEVER}"
 
     def _figure(self) -> Lines:
         """Both costs over the lengths around the crossings, on logarithmic axes."""

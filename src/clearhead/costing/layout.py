@@ -34,7 +34,7 @@ class Column(NamedTuple):
     """Left out where there is no room for it."""
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """One line of a terminal."""
 
     text: str
@@ -57,18 +57,16 @@ def wrapped(text: str, width: int) -> list[str]:
     return lines or [""]
 
 
-def set_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Iterator[Line]:
+def set_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Iterator[TextLine]:
     """The lines of a table: its heads, then its rows."""
-    widths = [
-        max(map(len, (column.title, *texts))) for column, texts in zip(columns, zip(*rows, strict=True), strict=True)
-    ]
+    widths = [max(map(len, (column.title, *(row[index] for row in rows)))) for index, column in enumerate(columns)]
     beside = _beside(columns, widths, width)
     sizes = _sizes(columns, widths, beside, width)
     heads = [columns[index].title for index in beside]
     if any(heads):
-        yield Line(_joined(heads, [columns[index].kind for index in beside], sizes), "head")
+        yield TextLine(_joined(heads, [columns[index].kind for index in beside], sizes), "head")
     for row in rows:
-        yield from (Line(text, "row") for text in _row(columns, row, beside, sizes, width))
+        yield from (TextLine(text, "row") for text in _row(columns, row, beside, sizes, width))
 
 
 def _beside(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
@@ -95,12 +93,8 @@ def _sizes(columns: Sequence[Column], widths: Sequence[int], beside: Sequence[in
     sizes = {index: widths[index] for index in beside}
     for index in sorted(flexible, key=lambda index: widths[index]):
         others = sum(widths[other] for other in flexible if other != index)
-        share = (
-            room
-            if not others
-            else max(room * widths[index] // (others + widths[index]), min(ROOM[columns[index].kind], room))
-        )
-        sizes[index] = min(widths[index], share)
+        fair = room * widths[index] // (others + widths[index])
+        sizes[index] = min(widths[index], max(fair, ROOM[columns[index].kind]), room)
         room -= sizes[index]
         flexible = [other for other in flexible if other != index]
     return [sizes[index] for index in beside]

@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from clearhead.costing.forms.formula import latex
-from clearhead.costing.layout import NARROWEST, Column, Line, set_table, wrapped
+from clearhead.costing.layout import NARROWEST, Column, TextLine, set_table, wrapped
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class Sheet:
     subtitle: str = ""
     """What holds for all rows, such as the lengths that numbers are computed at."""
 
-    def lines(self, width: int) -> Iterator[Line]:
+    def lines(self, width: int) -> Iterator[TextLine]:
         """For a terminal so many columns wide."""
         for text, role in ((self.title, "title"), (self.subtitle, "note")):
             if text:
-                yield from (Line(line, role) for line in wrapped(text, width))  # type: ignore[arg-type]
+                yield from (TextLine(line, role) for line in wrapped(text, width))  # type: ignore[arg-type]
         yield from set_table(self.columns, [[str(cell) for cell in row] for row in self.rows], width)
         for note in self.notes:
-            yield from (Line(line, "note") for line in wrapped(note, width))
+            yield from (TextLine(line, "note") for line in wrapped(note, width))
 
     def markdown(self) -> str:
         """A table for a README."""
@@ -106,11 +106,11 @@ class CostReport:
 
     sheets: list[Sheet]
 
-    def lines(self, width: int = 80) -> Iterator[Line]:
+    def lines(self, width: int = 80) -> Iterator[TextLine]:
         """The lines for a terminal so many columns wide (at least 40), each with its role: title, head, row or note."""
         for number, sheet in enumerate(self.sheets):
             if number:
-                yield Line("", "row")
+                yield TextLine("", "row")
             yield from sheet.lines(max(width, NARROWEST))
 
     def text(self, width: int = 80) -> str:

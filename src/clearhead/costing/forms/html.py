@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Protocol
 
-from clearhead.costing.forms.shares import Costed, counted_shares, percent
+from clearhead.costing.forms.shares import CostBlock, counted_shares, percent
 
 _CELL = "text-align:right;padding:0.1em 0.6em;border:none;background:none;color:inherit"
 _NAME = _CELL.replace("right", "left", 1)
@@ -12,7 +12,7 @@ _NAME = _CELL.replace("right", "left", 1)
 _BAR = "display:inline-block;vertical-align:middle;height:0.6em;background:currentColor;opacity:0.45"
 
 
-class Shown(Costed, Protocol):
+class ShownCost(CostBlock, Protocol):
     """A cost that is shown at lengths of its own choice."""
 
     @property
@@ -24,7 +24,7 @@ class Shown(Costed, Protocol):
         """A number for each open letter."""
 
 
-def cost_html(cost: Shown) -> str:
+def cost_html(cost: ShownCost) -> str:
     """Parts, parameters and MACs of one model or block, each with its share; everything is escaped."""
     place = cost.usual_lengths
     wholes = cost.parameters.at(**place), cost.macs.at(**place)

@@ -7,7 +7,7 @@ from typing import Protocol
 from clearhead.costing.forms.formula import Formula
 
 
-class Costed(Protocol):
+class CostBlock(Protocol):
     """A block whose shares are asked for."""
 
     @property
@@ -19,7 +19,7 @@ class Costed(Protocol):
         """How many such blocks there are."""
 
     @property
-    def parts(self) -> Sequence["Costed"]:
+    def parts(self) -> Sequence["CostBlock"]:
         """The blocks inside it."""
 
     @property
@@ -47,7 +47,7 @@ class Share:
     macs: Formula
 
 
-def shares_of(cost: Costed) -> list[Share]:
+def shares_of(cost: CostBlock) -> list[Share]:
     """The parts in the order in which they run; those that cost nothing are left out, norms stand last."""
     rows: dict[str, tuple[Formula, Formula]] = {}
     for name, parameters, macs in _pieces(cost):
@@ -58,7 +58,7 @@ def shares_of(cost: Costed) -> list[Share]:
     return [Share(name, *both) for name, both in ordered if both[0] != 0 or both[1] != 0]
 
 
-def counted_shares(cost: Costed, place: Mapping[str, int]) -> list[tuple[str, int, int]]:
+def counted_shares(cost: CostBlock, place: Mapping[str, int]) -> list[tuple[str, int, int]]:
     """Name, parameters and MACs of each part at these lengths; those that hardly count are one row, at the end."""
     counted = [(one.name, one.parameters.at(**place), one.macs.at(**place)) for one in shares_of(cost)]
     wholes = cost.parameters.at(**place), cost.macs.at(**place)
@@ -78,7 +78,7 @@ def percent(part: int, whole: int) -> str:
 Piece = tuple[str, Formula, Formula]
 
 
-def _pieces(cost: Costed) -> Iterator[Piece]:
+def _pieces(cost: CostBlock) -> Iterator[Piece]:
     if _is_stack(cost):
         yield from _stack(cost)
         return
@@ -90,12 +90,12 @@ def _pieces(cost: Costed) -> Iterator[Piece]:
     yield _rest(cost.name, cost)
 
 
-def _is_stack(cost: Costed) -> bool:
+def _is_stack(cost: CostBlock) -> bool:
     """Whether a block is an encoder or a decoder."""
     return any(part.name == "embedding" for part in cost.parts)
 
 
-def _stack(stack: Costed) -> Iterator[Piece]:
+def _stack(stack: CostBlock) -> Iterator[Piece]:
     """An encoder or a decoder: its embedding, what its layers consist of, and what they share."""
     layers = [part for part in stack.parts if part.name.startswith("layers")]
     layered = any(inner.name in LAYERED for layer in layers for inner in layer.parts)
@@ -111,7 +111,7 @@ def _stack(stack: Costed) -> Iterator[Piece]:
     yield _rest(f"{stack.name}, shared by layers" if layered else stack.name, stack)
 
 
-def _layer(stack: str, layer: Costed, times: Formula | int) -> Iterator[Piece]:
+def _layer(stack: str, layer: CostBlock, times: Formula | int) -> Iterator[Piece]:
     crosses = any(part.name == "cross" for part in layer.parts)
     words = {
         "attention": "self-attention" if crosses else "attention",
@@ -128,11 +128,11 @@ def _words(name: str) -> str:
     return {"scheme": "positions"}.get(name, name.replace("_", " "))
 
 
-def _piece(name: str, part: Costed, times: Formula | int = 1) -> Piece:
+def _piece(name: str, part: CostBlock, times: Formula | int = 1) -> Piece:
     return name, part.parameters * part.times * times, part.macs * part.times * times
 
 
-def _rest(name: str, cost: Costed, times: Formula | int = 1) -> Piece:
+def _rest(name: str, cost: CostBlock, times: Formula | int = 1) -> Piece:
     """What a block costs beside its parts."""
     parameters, macs = cost.parameters, cost.macs
     for part in cost.parts:
