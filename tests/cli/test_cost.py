@@ -1,26 +1,35 @@
 """`clearhead cost` as a user meets it: quick, without torch, in every format, and with words for every mistake."""
 
+import gc
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import jaxtyping
 import pytest
 
 from clearhead.costing import cost
 from tests.cli.forked import forked
 from tests.cli.terminal import PLAIN, at_terminal
-from tests.cli.test_cli import run
 from tests.cli.test_terminal import plain
 from tests.cli.typed import typed
 from tests.costing.test_report import cut_words
 
 
+@pytest.fixture(autouse=True)
+def collect_garbage() -> Iterator[None]:
+    """The command turns it off, for a process that ends at once; this one does not."""
+    yield
+    gc.enable()
+
+
 def answer(*arguments: str) -> Any:
-    result = run("cost", *arguments, "--json")
+    result = typed("cost", *arguments, "--json")
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
@@ -136,13 +145,13 @@ def test_lengths_suit_the_model() -> None:
 
 
 def test_tables_show_formula_number_share_and_convention() -> None:
-    shown = run("cost", "transformer-base", "--all", "--n", "100", "--m", "100", COLUMNS="200").stdout
+    shown = cost("transformer-base").table(n=100, m=100).text(200)
     assert "63,082,496" in shown
     assert "12·L·d² + 4·L·d·d_ff" in shown
     assert "multiply-accumulates, dense" in shown
     assert re.search(r"attention +6,303,744 +4·L·d² \+ 4·L·d +690,585,600 +10\.7 %", shown), shown
     for by, word in (("model", "by "), ("layer", "by layer"), ("block", "feedforward")):
-        assert (word in run("cost", "tiny", "--by", by).stdout) == (by != "model")
+        assert (word in typed("cost", "tiny", "--by", by).stdout) == (by != "model")
 
 
 def test_views() -> None:
@@ -157,12 +166,12 @@ def test_views() -> None:
     grown = answer("bert-base", "--view", "asymptotic", "--in", "n")
     assert grown["formulas"]["macs"] == "O(n²)"
     assert grown["formulas"]["span"] == "O(lg(n))"
-    assert "as printed: one sequence" in run("cost", "tiny", "--view", "printed").stdout
+    assert "as printed: one sequence" in typed("cost", "tiny", "--view", "printed").stdout
 
 
 def test_markdown_and_latex() -> None:
-    assert "| forward | B·(" in run("cost", "tiny", "--markdown").stdout
-    latex = run("cost", "tiny", "--latex").stdout
+    assert "| forward | B·(" in typed("cost", "tiny", "--markdown").stdout
+    latex = typed("cost", "tiny", "--latex").stdout
     assert r"\begin{tabular}" in latex
     assert "d_{ff}" in latex
 
@@ -174,28 +183,23 @@ def test_crossover_is_solved_and_drawn(tmp_path: Path) -> None:
     ]
     picture = tmp_path / "crossover.png"
     compared = ["bert-base", "bert-base", "model.attention.kind=linformer", "--crossover", "n"]
-    result = run("cost", *compared, "-o", str(picture))
+    result = typed("cost", *compared, "-o", str(picture))
     assert result.returncode == 0, result.stderr
     assert "n = 2·k = 128" in result.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert list(tmp_path.iterdir()) == [picture]
     assert answer(*compared, "--of", "memory")["crossings"]
-    said = run("cost", "tiny", "tiny", "model.layers=5", "--crossover", "n").stdout
+    said = typed("cost", "tiny", "tiny", "model.layers=5", "--crossover", "n").stdout
     assert "they do not cross: tiny is never more expensive" in said
 
 
-def test_without_matplotlib_it_says_what_to_install(tmp_path: Path) -> None:
-    blocked = tmp_path / "blocked"
-    (blocked / "matplotlib").mkdir(parents=True)
-    (blocked / "matplotlib" / "__init__.py").write_text("raise ImportError", encoding="utf-8")
-    import os
-
-    paths = os.pathsep.join([str(blocked), *filter(None, [os.environ.get("PYTHONPATH")])])
-    result = run("cost", "tiny", "--crossover", "n", "-o", str(tmp_path / "c.png"), PYTHONPATH=paths)
+def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = typed("cost", "tiny", "--crossover", "n", "-o", str(tmp_path / "c.png"))
     message = 'drawing .png and .pdf needs the package matplotlib: pip install "clearhead[plot]"\n'
     assert (result.returncode, result.stderr) == (1, message)
     # clearhead draws SVG itself
-    result = run("cost", "tiny", "--crossover", "n", "-o", str(tmp_path / "c.svg"), PYTHONPATH=paths)
+    result = typed("cost", "tiny", "--crossover", "n", "-o", str(tmp_path / "c.svg"))
     assert result.returncode == 0, result.stderr
     picture = (tmp_path / "c.svg").read_text(encoding="utf-8")
     assert ElementTree.fromstring(picture).tag.endswith("svg")
@@ -225,13 +229,14 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_told_in_words(arguments: list[str], message: str) -> None:
-    result = run("cost", *arguments)
+    result = typed("cost", *arguments)
     assert result.returncode in (1, 2)
     assert "Traceback" not in result.stderr
     assert message in " ".join(result.stderr.replace("│", " ").split())
 
 
-def test_the_table_of_the_lectures() -> None:
+def test_the_table_of_the_lectures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as in tests/costing, where torch traces
     tables = answer("--table", "lectures")
     assert [table["title"] for table in tables] == [
         "Modules (L4.3, L4.4, L4.5)",
@@ -241,6 +246,6 @@ def test_the_table_of_the_lectures() -> None:
 
 
 def test_help_teaches() -> None:
-    shown = run("cost", "--help").stdout
+    shown = typed("cost", "--help").stdout
     for word in ("--crossover", "--view", "multiply-accumulates", "clearhead cost bert-base model.layers=11 --json"):
         assert word in shown

@@ -87,16 +87,14 @@ def _beside(columns: Sequence[Column], widths: Sequence[int], width: int) -> lis
 
 
 def _sizes(columns: Sequence[Column], widths: Sequence[int], beside: Sequence[int], width: int) -> list[int]:
-    """How wide each of these columns is: those that wrap share what the others leave, by how much they have to say."""
-    flexible = [index for index in beside if columns[index].kind in ROOM]
-    room = width - GAP * (len(beside) - 1) - sum(widths[index] for index in beside if index not in flexible)
+    """How wide each of these columns is: those that wrap share equally what the others leave, and no one gets more than
+    it needs."""
     sizes = {index: widths[index] for index in beside}
-    for index in sorted(flexible, key=lambda index: widths[index]):
-        others = sum(widths[other] for other in flexible if other != index)
-        fair = room * widths[index] // (others + widths[index])
-        sizes[index] = min(widths[index], max(fair, ROOM[columns[index].kind]), room)
+    flexible = sorted((index for index in beside if columns[index].kind in ROOM), key=lambda index: widths[index])
+    room = width - GAP * (len(beside) - 1) - sum(size for index, size in sizes.items() if index not in flexible)
+    for done, index in enumerate(flexible):
+        sizes[index] = min(widths[index], room // (len(flexible) - done))
         room -= sizes[index]
-        flexible = [other for other in flexible if other != index]
     return [sizes[index] for index in beside]
 
 
