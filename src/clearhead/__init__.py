@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from clearhead.costing import Crossover as Crossover
     from clearhead.costing import Formula as Formula
     from clearhead.costing import ModelCost as ModelCost
-    from clearhead.costing import cost as cost
-    from clearhead.costing import crossover as crossover
     from clearhead.costing.lectures import lecture_tables as lecture_tables
     from clearhead.data import Findings as Findings
     from clearhead.decoding import Hypothesis as Hypothesis
@@ -121,6 +119,8 @@ if TYPE_CHECKING:
     from clearhead.verbs import answer_lines as answer_lines
     from clearhead.verbs import check as check
     from clearhead.verbs import compare_recipes as compare_recipes
+    from clearhead.verbs import cost as cost
+    from clearhead.verbs import crossover as crossover
     from clearhead.verbs import evaluate as evaluate
     from clearhead.verbs import import_model as import_model
     from clearhead.verbs import recipe_and_data as recipe_and_data
@@ -134,7 +134,7 @@ __version__ = "0.1.0"
 _CONTENTS: dict[str, list[str]] = {
     "verbs": [
         *("train", "Run", "evaluate", "check", "answer_lines", "answer_file", "AnswerStream", "score", "ScoredExample"),
-        *("show", "compare_recipes", "RecipeComparison", "import_model", "recipe_and_data"),
+        *("show", "cost", "crossover", "compare_recipes", "RecipeComparison", "import_model", "recipe_and_data"),
     ],
     "events": ["Event"],
     "recipe": [
@@ -161,7 +161,7 @@ _CONTENTS: dict[str, list[str]] = {
         *("Block", "BlockTree"),
         *("SavedModel", "save_model", "load_model", "pick_device"),
     ],
-    "costing": ["cost", "ModelCost", "Cost", "Formula", "Compared", "crossover", "Crossover", "CostReport"],
+    "costing": ["ModelCost", "Cost", "Formula", "Compared", "Crossover", "CostReport"],
     "costing.lectures": ["lecture_tables"],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
     "predictor": ["load", "Predictor", "TextWriter", "Labeller", "Filler", "Answer", "UnknownCharacters"],

@@ -124,7 +124,7 @@ def test_settings_can_be_a_dict() -> None:
     assert nested.recipe == read_recipe("bert-base", "model.layers=11", "model.attention.kind=linformer")
     recipe = read_recipe("bert-base")
     assert cost(recipe).parameters.at() != cost(recipe, "model.layers=11").parameters.at() == expected
-    assert cost("bert-base", "model.layers=5", settings={"model.layers": 11}).parameters.at() == expected
+    assert cost("bert-base", "model.layers=11", settings={"model.layers": 5}).parameters.at() == expected
     assert cost().title == "the defaults"
     with pytest.raises(RecipeError, match="did you mean layers"):
         cost("bert-base", settings={"model.layrs": 11})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import clearhead
+from clearhead.cli.words import is_setting, usage
 
 if TYPE_CHECKING:
     from clearhead import CostReport
@@ -116,9 +117,9 @@ def cost(
     form = _form(json=as_json, latex=latex, markdown=markdown)
     if table is not None:
         if table != "lectures":
-            raise typer.BadParameter(f"--table {table}: there is one table: lectures")
+            raise usage(f"--table {table}", "there is one table: lectures")
         if what:
-            raise typer.BadParameter(f"{what[0]}: --table stands alone")
+            raise usage(what[0], "--table stands alone")
         tables = clearhead.lecture_tables()
         _print(form, lambda: tables, tables.json)
         return
@@ -131,9 +132,9 @@ def cost(
         _print(form, found.report, found.json)
         return
     if output is not None:
-        raise typer.BadParameter("-o is for --crossover: it names the file that the curves are drawn into")
+        raise usage("-o", "is for --crossover: it names the file that the curves are drawn into")
     if len(models) > 1:
-        raise typer.BadParameter(f"{models[1][0]}: a second recipe needs --crossover n: one recipe at a time otherwise")
+        raise usage(str(models[1][0]), "a second recipe needs --crossover n: one recipe at a time otherwise")
     ((source, changes),) = models
     model = clearhead.cost(source, *changes)
     lengths: dict[str, Any] = {"n": n, "m": m, "t": t, "batch": batch}
@@ -148,29 +149,22 @@ def _models(words: list[str]) -> list[tuple[str | None, list[str]]]:
     """Recipes, each with the changes that follow it; changes alone change the defaults."""
     models: list[tuple[str | None, list[str]]] = []
     for word in words:
-        if "=" not in word or _is_file(word):
+        if not is_setting(word):
             models.append((word, []))
         else:
             models = models or [(None, [])]
             models[-1][1].append(word)
     if not models:
-        raise typer.BadParameter("name a preset or a recipe file: clearhead cost transformer-base")
+        raise usage("", "name a preset or a recipe file: clearhead cost transformer-base")
     if len(models) > 2:
-        raise typer.BadParameter(f"{models[2][0]}: more than two recipes: changes to a recipe read section.key=value")
+        raise usage(str(models[2][0]), "more than two recipes: changes to a recipe read section.key=value")
     return models
-
-
-def _is_file(word: str) -> bool:
-    try:
-        return Path(word).exists()
-    except OSError:  # a name that is too long for one
-        return False
 
 
 def _form(**asked: bool) -> str:
     wanted = [name for name, given in asked.items() if given]
     if len(wanted) > 1:
-        raise typer.BadParameter(f"--{wanted[0]} and --{wanted[1]}: choose one")
+        raise usage(f"--{wanted[0]} and --{wanted[1]}", "choose one")
     return wanted[0] if wanted else "text"
 
 

@@ -28,7 +28,7 @@ from clearhead.costing.forms.lecture import (
 from clearhead.costing.forms.letters import B, letter, lg, m, n, t
 from clearhead.costing.forms.sketch import Ledger, Sketch
 from clearhead.costing.memory import require_training_memory, training_bytes
-from clearhead.costing.model import ModelCost, cost
+from clearhead.costing.model import ModelCost, cost, cost_of_recipe, title_of
 from clearhead.costing.sheet import CostReport
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "attention_work",
     "convolution_layer",
     "cost",
+    "cost_of_recipe",
     "crossover",
     "keep",
     "letter",
@@ -68,5 +69,6 @@ __all__ = [
     "span_of_scores",
     "span_of_softmax",
     "t",
+    "title_of",
     "training_bytes",
 ]

@@ -15,12 +15,11 @@ from clearhead.costing.forms.letters import n
 from clearhead.costing.forms.text import tidy
 from clearhead.costing.forms.views import printed
 from clearhead.costing.layout import Column
-from clearhead.costing.model import ModelCost, cost
+from clearhead.costing.model import ModelCost
 from clearhead.costing.picture import inline, save_lines
 from clearhead.costing.sheet import Cell, CostReport, Formulaic, Sheet
 from clearhead.drawing.figure import Lines, Series
 from clearhead.errors import Problem, RecipeError
-from clearhead.recipe import Recipe
 
 What = Literal["work", "memory", "span"]
 NEVER = "they do not cross"
@@ -225,51 +224,34 @@ def compare(
     )
 
 
-Costed = ModelCost | Recipe | str | Path
-"""A cost, or what ``clearhead.cost`` takes."""
-
-
 def crossover(
-    first: Costed,
-    second: Costed | None = None,
+    first: ModelCost,
+    second: ModelCost | None = None,
     *,
     over: str = "n",
     of: What = "work",
     m: int | None = None,
     batch: int = 1,
 ) -> Crossover:
-    """The length at which ``second`` becomes cheaper than ``first``, solved.
+    """The length at which ``second`` becomes cheaper than ``first``; without it, n² terms overtake the rest of a layer.
 
-    Without ``second``: the length at which the n² terms of one layer's work overtake its other terms. ``over`` is the
-    length that grows, n or m; other lengths grow with it, unless ``m`` fixes the target's. ``of`` says what is
-    compared: ``work`` (multiply-accumulates), ``memory`` (bytes kept for the backward pass) or ``span``.
-
-    >>> import clearhead
-    >>> found = clearhead.crossover("bert-base", clearhead.cost("bert-base", "model.attention.kind=linformer"))
-    >>> found.crossings[0].at
-    129
+    ``clearhead.crossover`` has the same arguments, and takes names of recipes too.
     """
     if over not in ("n", "m"):
         raise _wrong(f"crossover over {over}", "must be n or m")
     if of not in get_args(What):
         raise _wrong(f"crossover of {of}", f"must be {', '.join(get_args(What))}")
     fixed = {"B": batch} | ({} if m is None or over == "m" else {"m": m})
-    one = _costed(first)
     if second is None:
         if of != "work":
             raise _wrong(f"crossover of {of}", "with one recipe the work of a layer is compared: name a second recipe")
-        return quadratic_against_rest(one, over=over, **fixed)
-    other = _costed(second)
-    names = one.title, other.title
+        return quadratic_against_rest(first, over=over, **fixed)
+    names = first.title, second.title
     if names[0] == names[1]:
-        if one.recipe == other.recipe:
+        if first.recipe == second.recipe:
             raise _wrong(names[1], "is compared with itself")
         names = f"{names[0]}, the first", f"{names[1]}, the second"
-    return compare(one, other, what=of, names=names, over=over, **fixed)
-
-
-def _costed(given: Costed) -> ModelCost:
-    return given if isinstance(given, ModelCost) else cost(given)
+    return compare(first, second, what=of, names=names, over=over, **fixed)
 
 
 def _wrong(key: str, message: str) -> RecipeError:

@@ -1,10 +1,8 @@
-"""The way in: what a model costs, for whatever has a recipe."""
+"""What a whole model costs, as an object that can be asked and shown."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from clearhead.costing.forms.summary import By
 from clearhead.costing.forms.views import View
 from clearhead.costing.report import as_json, everything, screen, viewpoint
 from clearhead.costing.sheet import CostReport
-from clearhead.recipe import Recipe, cost_of, named, read_recipe, recipe_from, recipe_table
+from clearhead.recipe import Recipe, cost_of, read_recipe
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,61 +72,35 @@ class ModelCost(ModelFormulas):
 def cost(
     recipe: Recipe | str | Path | None = None, *overrides: str, settings: Mapping[str, Any] | None = None
 ) -> ModelCost:
-    """What a model costs, in closed forms: parameters, work, memory and span. Nothing is built.
+    """What the model of a recipe costs, in closed forms; takes what ``read_recipe`` takes."""
+    read = read_recipe(recipe, *overrides, settings=settings)
+    return cost_of_recipe(read, title_of(recipe, *overrides, settings=settings))
 
-    ``recipe`` is a recipe, or what has one: a preset's name, a TOML file, a model file, a run folder or a Hugging Face
-    folder; None for the defaults. ``overrides`` change it as on the command line, ``settings`` as a dict, whose keys
-    may have dots; settings win. Needs no torch, but for a Hugging Face folder.
 
-    >>> import clearhead
-    >>> base = clearhead.cost("transformer-base")
-    >>> base.parameters.at()
-    63082496
-    >>> base["encoder"]["layers"]["attention"].macs.at(n=100, B=1)
-    115097600
-    >>> clearhead.cost("bert-base", settings={"model.layers": 11}).parameters.at()
-    102394368
-    """
-    changes = [*overrides, *_as_overrides(settings or {})]
+def title_of(recipe: Recipe | str | Path | None, *overrides: str, settings: Mapping[str, Any] | None = None) -> str:
+    """What a model is called: its preset or file, and changes as the command line writes them."""
     name = [] if recipe is None else ["recipe" if isinstance(recipe, Recipe) else str(recipe)]
-    read = _read(recipe, changes)
-    letters = Letters()
-    ledger = Ledger(letters=letters, name=read.model.family)
-    tree = run_cost(ledger, cost_of(read.model)(read.model).forward)
-    return ModelCost(
-        **{part.name: getattr(tree, part.name) for part in fields(Cost)},
-        title=" ".join([*name, *changes]) or "the defaults",
-        recipe=read,
-        letters=letters,
-        block=ledger.root,
-    )
+    return " ".join([*name, *_words(settings or {}), *overrides]) or "the defaults"
 
 
-def _read(source: Recipe | str | Path | None, changes: list[str]) -> Recipe:
-    if isinstance(source, Recipe):
-        return recipe_from(recipe_table(source), *changes) if changes else source
-    if source is None or named(source) != "huggingface":
-        return read_recipe(source, *changes)
-    # interop stands above this layer and imports torch: it is found by its name, as the registry finds modules
-    foreign: Recipe = import_module("clearhead.interop").load_huggingface(source).recipe
-    return recipe_from(recipe_table(foreign), *changes, name=str(source))
-
-
-def _as_overrides(settings: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[str]:
+def _words(settings: Mapping[str, Any], before: str = "") -> Iterator[str]:
     """``{"model": {"layers": 2}}`` and ``{"model.layers": 2}`` alike as ``model.layers=2``."""
     for key, value in settings.items():
         if isinstance(value, Mapping):
-            yield from _as_overrides(value, (*path, key))
+            yield from _words(value, f"{before}{key}.")
         else:
-            yield f"{'.'.join((*path, key))}={_as_toml(value)}"
+            yield f"{before}{key}={value if isinstance(value, str) else json.dumps(value, default=str)}"
 
 
-def _as_toml(value: Any) -> str:
-    """A value as an override writes it: words as they are, everything else as JSON, which TOML reads the same."""
-    if (
-        isinstance(value, str)
-        and re.fullmatch(r"[a-z][a-z-]*\d*", value)
-        and value not in ("true", "false", "inf", "nan")
-    ):
-        return value
-    return json.dumps(value, ensure_ascii=False)
+def cost_of_recipe(recipe: Recipe, title: str) -> ModelCost:
+    """What the model of a recipe costs, under this title."""
+    letters = Letters()
+    ledger = Ledger(letters=letters, name=recipe.model.family)
+    tree = run_cost(ledger, cost_of(recipe.model)(recipe.model).forward)
+    return ModelCost(
+        **{part.name: getattr(tree, part.name) for part in fields(Cost)},
+        title=title,
+        recipe=recipe,
+        letters=letters,
+        block=ledger.root,
+    )

@@ -11,7 +11,7 @@ from clearhead.costing.forms.formula import Formula, total_over_steps
 from clearhead.costing.forms.html import cost_html
 from clearhead.costing.forms.lengths import USUAL, lengths_of
 from clearhead.costing.forms.letters import Letters
-from clearhead.costing.forms.sketch import FLOAT, ZERO, Block, Ledger, Sketch
+from clearhead.costing.forms.sketch import FLOAT, ZERO, Ledger, LedgerBlock, Sketch
 from clearhead.errors import ClearheadError
 from clearhead.recipe import Recipe, cost_of
 
@@ -132,13 +132,13 @@ class Cost:
 _SUMMED = ("matrices", "vectors", "tables", "macs", "backward", "operations", "saved", "cache", "sequential")
 
 
-def _path(block: Block) -> Expr | None:
+def _path(block: LedgerBlock) -> Expr | None:
     """The shortest of the parts' ways: one layer in which everybody meets is enough."""
     paths = [path for path in (block.path, *map(_path, block.parts)) if path is not None]
     return min(paths, key=lambda path: (not path.is_number, path.sort_key())) if paths else None
 
 
-def cost_tree(block: Block, sizes: Mapping[Symbol, int]) -> Cost:
+def cost_tree(block: LedgerBlock, sizes: Mapping[Symbol, int]) -> Cost:
     """From a ledger's blocks to formulas."""
     path = _path(block)
     return Cost(
@@ -161,7 +161,7 @@ class ModelFormulas(Cost):
     """What the model was called: a preset or a file, and changes to it."""
     recipe: Recipe = field(kw_only=True)
     letters: Letters = field(kw_only=True)
-    block: Block = field(kw_only=True)
+    block: LedgerBlock = field(kw_only=True)
 
     @cached_property
     def form(self) -> Form:

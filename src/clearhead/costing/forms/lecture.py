@@ -9,7 +9,7 @@ from typing import TypeAlias
 import sympy
 from sympy import Expr
 
-from clearhead.costing.forms.sketch import Block, Ledger, Sketch, product
+from clearhead.costing.forms.sketch import Ledger, LedgerBlock, Sketch, product
 
 Size: TypeAlias = int | Expr
 
@@ -104,7 +104,7 @@ def multihead_space(
 
 def _multihead(
     *, N: Size, M: Size, h: Size, d_q: Size, d_v: Size, head_q: Size, head_v: Size, d_o: Size
-) -> tuple[list[Block], list[Expr]]:
+) -> tuple[list[LedgerBlock], list[Expr]]:
     N, M, h, d_q, d_v, head_q, head_v, d_o = _sizes(N, M, h, d_q, d_v, head_q, head_v, d_o)
     ledger = Ledger()
 

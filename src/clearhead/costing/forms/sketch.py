@@ -88,13 +88,13 @@ COUNTED = (
 
 
 @dataclass
-class Block:
+class LedgerBlock:
     """What one block of a model costs by itself; its parts are apart."""
 
     name: str
     times: Expr = ONE
     """How often it stands there: L for equal layers."""
-    parts: list["Block"] = field(default_factory=list)
+    parts: list["LedgerBlock"] = field(default_factory=list)
     entries: dict[str, list[Expr]] = field(default_factory=lambda: {what: [] for what in COUNTED})
     """Terms of each sum."""
     span: Time = field(default_factory=Time)
@@ -108,7 +108,7 @@ class Block:
         )
         return Add(*self.entries[what], *inside)
 
-    def alike(self, other: "Block") -> bool:
+    def alike(self, other: "LedgerBlock") -> bool:
         """Whether two blocks cost the same; only the first of equal layers may have to wait, for the memory."""
         same = self.name == other.name and self.entries == other.entries and self.path == other.path
         return same and all(part.alike(twin) for part, twin in zip(self.parts, other.parts, strict=True))
@@ -122,27 +122,27 @@ class Ledger:
     ) -> None:
         self.letters = letters or Letters()
         self.path, self.once = path, once
-        self.root = Block(name)
+        self.root = LedgerBlock(name)
         self._open = [self.root]
         self._saved: set[Storage] = set()
-        self._layers: tuple[int, Storage, Block] | None = None
+        self._layers: tuple[int, Storage, LedgerBlock] | None = None
         """While layers run: the first storage of their own, their input, and the block around them."""
 
     @property
-    def here(self) -> Block:
+    def here(self) -> LedgerBlock:
         """The block that is written to."""
         return self._open[-1]
 
     @contextmanager
-    def block(self, name: str) -> Iterator[Block]:
+    def block(self, name: str) -> Iterator[LedgerBlock]:
         """Write into a part of this name."""
-        part = Block(name)
+        part = LedgerBlock(name)
         self.here.parts.append(part)
         with self.inside(part):
             yield part
 
     @contextmanager
-    def inside(self, part: Block) -> Iterator[None]:
+    def inside(self, part: LedgerBlock) -> Iterator[None]:
         """Write into this block."""
         self._open.append(part)
         try:

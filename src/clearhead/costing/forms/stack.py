@@ -11,7 +11,7 @@ from clearhead.costing.forms.attention import AttentionSetting, attention_form
 from clearhead.costing.forms.inputs import Inputs, StackRole, embed, patch_grid, run_norm
 from clearhead.costing.forms.letters import B
 from clearhead.costing.forms.position import PositionSetting, Scheme
-from clearhead.costing.forms.sketch import ZERO, Block, Ledger, Map, Sketch
+from clearhead.costing.forms.sketch import ZERO, Ledger, LedgerBlock, Map, Sketch
 from clearhead.recipe import AttentionSpec, PositionSpec, TransformerSpec, cost_of
 
 
@@ -30,7 +30,7 @@ def layer(
     """
 
     def around(name: str, part: Map, x: Sketch) -> Sketch:
-        ledger, outside = x.ledger, Block(f"around_{name}")
+        ledger, outside = x.ledger, LedgerBlock(f"around_{name}")
 
         def norm(y: Sketch) -> Sketch:
             with ledger.inside(outside):
