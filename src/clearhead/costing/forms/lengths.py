@@ -1,4 +1,4 @@
-"""At which lengths a model's cost is told: n, m, t and B, as asked for or as the model allows."""
+"""The lengths at which the cost of a model is computed: n, m, t and B, as asked for or as the model allows."""
 
 from clearhead.errors import Problem, RecipeError
 from clearhead.recipe import Recipe

@@ -16,9 +16,9 @@ from clearhead.costing.forms.sketch import FLOAT, INDEX, ONE, Ledger, Sketch, St
 from clearhead.recipe import RecurrentDecoderSpec, RecurrentEncoderSpec, cost_of
 
 OPERATIONS = {"gru": 10, "lstm": 13, "elman": 2}
-"""Operations for each feature of the state, behind the two maps."""
+"""Operations for each feature of the state, after the two maps."""
 CHAIN = {"gru": 8, "lstm": 6, "elman": 2}
-"""How many of them behind each other."""
+"""How many of them are sequential."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class RecurrentDecoderForm:
         self.spec = spec
 
     def run(self, ledger: Ledger, inputs: Inputs, role: StackRole) -> Sketch:
-        """All tokens of the inputs; with ``so_far`` one step, which the state before it has paved."""
+        """All tokens of the inputs; with ``so_far`` one step from the state before it."""
         spec, memory = self.spec, role.memory
         state = self._state(ledger, role)
         with ledger.block(role.name) as block:

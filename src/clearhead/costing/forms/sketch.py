@@ -115,7 +115,7 @@ class LedgerBlock:
 
 
 class Ledger:
-    """Where a run writes down what it does."""
+    """Records what a run does, block by block."""
 
     def __init__(
         self, *, letters: Letters | None = None, path: Path = "explicit", name: str = "model", once: bool = False
@@ -187,7 +187,7 @@ class Ledger:
         self.here.entries[what].append(amount)
 
     def mixes(self, *, sequential: Expr = ONE, path: Expr = ONE) -> None:
-        """Positions meet in this block, in so many steps behind each other, and so many layers apart at most (L4.6)."""
+        """Positions meet in this block, in so many sequential steps, and at most so many layers apart (L4.6)."""
         self.count("sequential", sequential)
         self.here.path = path
 
@@ -340,7 +340,7 @@ class Sketch:
         return self._new(shape or self.shape, self.time.after(span))
 
     def beside(self, other: "Sketch", *shape: Expr) -> "Sketch":
-        """Two tensors one behind the other, in memory of their own."""
+        """Two tensors joined, in memory of their own."""
         return self._new(shape, self.time.join(other.time))
 
     def add(self, other: "Sketch", shape: tuple[Expr, ...] | None = None) -> "Sketch":
@@ -402,7 +402,7 @@ class Sketch:
         return self.kernel(operations, lg(self.numel / left) + int(mean), shape=shape)
 
     def softmax(self, *, keeps: bool = True) -> "Sketch":
-        """e^(x − max) / Σ: 5M − 2 operations a row, and two sums behind each other (L3.3)."""
+        """e^(x − max) / Σ: 5M − 2 operations a row, with two sums in sequence (L3.3)."""
         keys = self.shape[-1]
         result = self.kernel(self.numel / keys * (5 * keys - 2), 2 * lg(keys) + 3)
         if keeps:
