@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from clearhead.cli.plot import COLOURS, check_file, pyplot, save
 from clearhead.costing import Formula, cost
+from clearhead.costing.picture import COLOURS, check_file, pyplot, save
 from clearhead.costing.tracing import attention_path, saved_bytes
 from clearhead.models import build
 from clearhead.recipe import read_recipe

@@ -39,8 +39,11 @@ if TYPE_CHECKING:
     from clearhead.blocks import StandardFeedForward as StandardFeedForward
     from clearhead.costing import Compared as Compared
     from clearhead.costing import Cost as Cost
+    from clearhead.costing import CostReport as CostReport
+    from clearhead.costing import Crossover as Crossover
     from clearhead.costing import Formula as Formula
-    from clearhead.costing import cost as cost
+    from clearhead.costing import ModelCost as ModelCost
+    from clearhead.costing.lectures import lecture_tables as lecture_tables
     from clearhead.data import Findings as Findings
     from clearhead.decoding import Hypothesis as Hypothesis
     from clearhead.decoding import Rules as Rules
@@ -58,15 +61,16 @@ if TYPE_CHECKING:
     from clearhead.evaluation import Scores as Scores
     from clearhead.events import Event as Event
     from clearhead.interop import load_huggingface as load_huggingface
+    from clearhead.lectures import LECTURES as LECTURES
     from clearhead.lectures import Claim as Claim
     from clearhead.lectures import Evidence as Evidence
     from clearhead.lectures import EvidenceTable as EvidenceTable
-    from clearhead.lectures import LECTURES as LECTURES
     from clearhead.lectures import Outcome as Outcome
     from clearhead.lectures import claims as claims
     from clearhead.lectures import demonstrate as demonstrate
     from clearhead.lectures import find_claims as find_claims
     from clearhead.lectures import save_lecture_page as save_lecture_page
+    from clearhead.machine import refuse_torch_without_room as refuse_torch_without_room
     from clearhead.models import Block as Block
     from clearhead.models import BlockTree as BlockTree
     from clearhead.models import ClassifierModel as ClassifierModel
@@ -115,6 +119,8 @@ if TYPE_CHECKING:
     from clearhead.verbs import answer_lines as answer_lines
     from clearhead.verbs import check as check
     from clearhead.verbs import compare_recipes as compare_recipes
+    from clearhead.verbs import cost as cost
+    from clearhead.verbs import crossover as crossover
     from clearhead.verbs import evaluate as evaluate
     from clearhead.verbs import import_model as import_model
     from clearhead.verbs import load as load
@@ -128,19 +134,9 @@ __version__ = "0.1.0"
 # The front door first, then the order of a book, from the recipe to the whole model.
 _CONTENTS: dict[str, list[str]] = {
     "verbs": [
-        *(
-            "load",
-            "train",
-            "Run",
-            "evaluate",
-            "check",
-            "answer_lines",
-            "answer_file",
-            "AnswerStream",
-            "score",
-            "ScoredExample",
-        ),
-        *("show", "compare_recipes", "RecipeComparison", "import_model", "recipe_and_data"),
+        *("load", "train", "Run", "evaluate", "check", "score", "ScoredExample"),
+        *("answer_lines", "answer_file", "AnswerStream"),
+        *("show", "cost", "crossover", "compare_recipes", "RecipeComparison", "import_model", "recipe_and_data"),
     ],
     "events": ["Event"],
     "recipe": [
@@ -167,7 +163,8 @@ _CONTENTS: dict[str, list[str]] = {
         *("Block", "BlockTree"),
         *("SavedModel", "save_model", "load_model", "pick_device"),
     ],
-    "costing": ["cost", "Cost", "Formula", "Compared"],
+    "costing": ["ModelCost", "Cost", "Formula", "Compared", "Crossover", "CostReport"],
+    "costing.lectures": ["lecture_tables"],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
     "predictor": ["Predictor", "TextWriter", "Labeller", "Filler", "Answer", "UnknownCharacters"],
     "interop": ["load_huggingface"],
@@ -175,6 +172,7 @@ _CONTENTS: dict[str, list[str]] = {
         *("claims", "find_claims", "demonstrate", "Claim", "Outcome", "Evidence", "EvidenceTable", "LECTURES"),
         "save_lecture_page",
     ],
+    "machine": ["refuse_torch_without_room"],
     "data": ["Findings"],
     "evaluation": ["Scores", "Metric"],
     "errors": ["ClearheadError", "RecipeError", "DataError", "Interrupted", "Problem"],

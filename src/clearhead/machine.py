@@ -6,12 +6,16 @@ Whatever starts threads or worker processes calls ``cores()``; whatever is about
 
 import math
 import os
+import sys
 from collections.abc import Iterator
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 from clearhead.errors import DoesNotFit
 
 _CGROUPS = Path("/sys/fs/cgroup")
+TORCH_TAKES = 800 << 20
+"""Address space that importing torch takes."""
 _UNLIMITED = 1 << 60
 """cgroups 1 reports a number near 2⁶³ where there is no limit."""
 
@@ -145,3 +149,21 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError:
         return ""
+
+
+def refuse_torch_without_room() -> None:
+    """Under a tight ``ulimit -v`` importing torch would abort the process: make it an error like any other."""
+    left = address_space()
+    if left is None or left >= TORCH_TAKES:
+        return
+    message = (
+        f"loading torch takes about {shown_bytes(TORCH_TAKES)} of address space, and {shown_bytes(left)} "
+        "are free: raise the limit (ulimit -v)"
+    )
+
+    class NoTorch(MetaPathFinder):
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "torch":
+                raise DoesNotFit(message)
+
+    sys.meta_path.insert(0, NoTorch())

@@ -1,4 +1,4 @@
-"""The command line at a real terminal of 80 columns, with standard output or standard error sent to a file, or not."""
+"""The command line at a real terminal, of 80 columns or as many as a test wants; either output may go to a file."""
 
 import errno
 import fcntl
@@ -35,11 +35,16 @@ class Shown:
 
 
 def at_terminal(
-    arguments: Sequence[str], *, out: Path | None = None, err: Path | None = None, cwd: Path | None = None
+    arguments: Sequence[str],
+    *,
+    out: Path | None = None,
+    err: Path | None = None,
+    cwd: Path | None = None,
+    columns: int = COLUMNS,
 ) -> Shown:
     """Type ``clearhead …`` at a terminal, with ``> out`` and ``2> err`` where they are given."""
     master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
     files = [file.open("wb") if file is not None else None for file in (out, err)]
     screen: list[bytes] = []
     reader = threading.Thread(target=_read, args=(master, screen))

@@ -1,21 +1,35 @@
 """`clearhead cost` as a user meets it: quick, without torch, in every format, and with words for every mistake."""
 
+import gc
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import jaxtyping
 import pytest
 
 from clearhead.costing import cost
-from tests.cli.test_cli import run
+from tests.cli.forked import forked
+from tests.cli.terminal import PLAIN, at_terminal
+from tests.cli.test_terminal import plain
+from tests.cli.typed import typed
+from tests.costing.test_report import cut_words
+
+
+@pytest.fixture(autouse=True)
+def collect_garbage() -> Iterator[None]:
+    """The command turns it off, for a process that ends at once; this one does not."""
+    yield
+    gc.enable()
 
 
 def answer(*arguments: str) -> Any:
-    result = run("cost", *arguments, "--json")
+    result = typed("cost", *arguments, "--json")
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
@@ -56,6 +70,8 @@ def test_json_has_integers_with_formulas_beside_them() -> None:
     assert found["flops"] == 2 * found["macs"]
     assert found["formulas"]["macs"] == "B·(2·L·n²·d + 2·L·n·d·d_ff + 4·L·n·d²)"
     assert found["sizes"]["L"] == 11
+    assert sum(share["parameters"] for share in found["shares"]) == found["parameters"]
+    assert sum(share["macs"] for share in found["shares"]) == found["macs"]
     assert set(found["conventions"]) == set(found["formulas"])
     (encoder,) = (block for block in found["blocks"] if block["name"] == "encoder")
     assert encoder["parts"][1]["parts"][0]["name"] == "attention"
@@ -84,14 +100,58 @@ def test_numbers_are_those_of_the_library() -> None:
     assert found["decode_macs"] == found["causal_macs"]  # a cache saves exactly what the mask hides
 
 
+def test_the_answer_is_one_screen() -> None:
+    """At a terminal of 80 × 24 and through a pipe, letter by letter the same."""
+    shown = plain(at_terminal(["cost", "transformer-base"]).terminal)
+    assert shown == forked("cost", "transformer-base", env=PLAIN, text=True).stdout
+    lines = shown.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == "--all: every number, formula and block"
+    assert shown.startswith(cost("transformer-base").summary().text())
+    for said in ("63,082,496  L·(12·d² + 4·d·d_ff + 24·d + 2·d_ff) + d·V", "37,079,744,512  B·(L·(2·m²·d", "240.6 MiB"):
+        assert said in shown
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+@pytest.mark.parametrize("more", [[], ["--all"]], ids=["screen", "all"])
+def test_no_line_is_too_long_and_no_word_is_cut(more: list[str], columns: int) -> None:
+    """At a real terminal and through a pipe: the same lines; tests/costing looks at the words of more models."""
+    shown = plain(at_terminal(["cost", "transformer-base", *more], columns=columns).terminal)
+    piped = forked("cost", "transformer-base", *more, env=PLAIN | {"COLUMNS": str(columns)}, text=True).stdout
+    assert shown == piped
+    assert max(map(len, shown.splitlines())) <= columns
+    model = cost("transformer-base")
+    report = model.table() if more else model.summary()
+    hint = {"--all:", "every", "number,", "formula", "and", "block"}
+    assert not cut_words(report, shown) - hint
+
+
+def test_asking_for_detail_is_asking_for_everything() -> None:
+    """--by, --view and --in mean --all; Markdown, LaTeX and JSON have everything at any rate."""
+    for words in (["--all"], ["--by", "block"], ["--view", "exact"]):
+        assert typed("cost", "tiny", *words).stdout == typed("cost", "tiny", "--all").stdout
+    assert len(typed("cost", "tiny", "--all").stdout.splitlines()) > 3 * len(typed("cost", "tiny").stdout.splitlines())
+    for form in ("--markdown", "--latex"):
+        assert typed("cost", "tiny", form).stdout == typed("cost", "tiny", form, "--all").stdout
+
+
+def test_lengths_suit_the_model() -> None:
+    """Nobody typed a length that its positions could not hold."""
+    assert "at n = 100, B = 1" in typed("cost", "bert-base", "model.position.size=100").stdout
+    assert typed("cost", "model.layers=2", "model.width=32").stdout.startswith(
+        "model.layers=2 model.width=32 (seq2seq)"
+    )
+
+
 def test_tables_show_formula_number_share_and_convention() -> None:
-    shown = run("cost", "transformer-base", "--n", "100", "--m", "100", COLUMNS="200").stdout
+    shown = cost("transformer-base").table(n=100, m=100).text(200)
     assert "63,082,496" in shown
     assert "12·L·d² + 4·L·d·d_ff" in shown
     assert "multiply-accumulates, dense" in shown
     assert re.search(r"attention +6,303,744 +4·L·d² \+ 4·L·d +690,585,600 +10\.7 %", shown), shown
     for by, word in (("model", "by "), ("layer", "by layer"), ("block", "feedforward")):
-        assert (word in run("cost", "tiny", "--by", by).stdout) == (by != "model")
+        assert (word in typed("cost", "tiny", "--by", by).stdout) == (by != "model")
 
 
 def test_views() -> None:
@@ -106,12 +166,12 @@ def test_views() -> None:
     grown = answer("bert-base", "--view", "asymptotic", "--in", "n")
     assert grown["formulas"]["macs"] == "O(n²)"
     assert grown["formulas"]["span"] == "O(lg(n))"
-    assert "as printed: one sequence" in run("cost", "tiny", "--view", "printed").stdout
+    assert "as printed: one sequence" in typed("cost", "tiny", "--view", "printed").stdout
 
 
 def test_markdown_and_latex() -> None:
-    assert "| forward | B·(" in run("cost", "tiny", "--markdown").stdout
-    latex = run("cost", "tiny", "--latex").stdout
+    assert "| forward | B·(" in typed("cost", "tiny", "--markdown").stdout
+    latex = typed("cost", "tiny", "--latex").stdout
     assert r"\begin{tabular}" in latex
     assert "d_{ff}" in latex
 
@@ -123,27 +183,23 @@ def test_crossover_is_solved_and_drawn(tmp_path: Path) -> None:
     ]
     picture = tmp_path / "crossover.png"
     compared = ["bert-base", "bert-base", "model.attention.kind=linformer", "--crossover", "n"]
-    result = run("cost", *compared, "-o", str(picture))
+    result = typed("cost", *compared, "-o", str(picture))
     assert result.returncode == 0, result.stderr
     assert "n = 2·k = 128" in result.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert list(tmp_path.iterdir()) == [picture]
     assert answer(*compared, "--of", "memory")["crossings"]
-    assert "they do not cross" in run("cost", "tiny", "tiny", "model.layers=5", "--crossover", "n").stdout
+    said = typed("cost", "tiny", "tiny", "model.layers=5", "--crossover", "n").stdout
+    assert "they do not cross: tiny is never more expensive" in said
 
 
-def test_without_matplotlib_it_says_what_to_install(tmp_path: Path) -> None:
-    blocked = tmp_path / "blocked"
-    (blocked / "matplotlib").mkdir(parents=True)
-    (blocked / "matplotlib" / "__init__.py").write_text("raise ImportError", encoding="utf-8")
-    import os
-
-    paths = os.pathsep.join([str(blocked), *filter(None, [os.environ.get("PYTHONPATH")])])
-    result = run("cost", "tiny", "--crossover", "n", "-o", str(tmp_path / "c.png"), PYTHONPATH=paths)
+def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = typed("cost", "tiny", "--crossover", "n", "-o", str(tmp_path / "c.png"))
     message = 'drawing .png and .pdf needs the package matplotlib: pip install "clearhead[plot]"\n'
     assert (result.returncode, result.stderr) == (1, message)
-    # SVG is drawn by our own hand
-    result = run("cost", "tiny", "--crossover", "n", "-o", str(tmp_path / "c.svg"), PYTHONPATH=paths)
+    # clearhead draws SVG itself
+    result = typed("cost", "tiny", "--crossover", "n", "-o", str(tmp_path / "c.svg"))
     assert result.returncode == 0, result.stderr
     picture = (tmp_path / "c.svg").read_text(encoding="utf-8")
     assert ElementTree.fromstring(picture).tag.endswith("svg")
@@ -173,13 +229,14 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_told_in_words(arguments: list[str], message: str) -> None:
-    result = run("cost", *arguments)
+    result = typed("cost", *arguments)
     assert result.returncode in (1, 2)
     assert "Traceback" not in result.stderr
     assert message in " ".join(result.stderr.replace("│", " ").split())
 
 
-def test_the_table_of_the_lectures() -> None:
+def test_the_table_of_the_lectures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as in tests/costing, where torch traces
     tables = answer("--table", "lectures")
     assert [table["title"] for table in tables] == [
         "Modules (L4.3, L4.4, L4.5)",
@@ -189,6 +246,6 @@ def test_the_table_of_the_lectures() -> None:
 
 
 def test_help_teaches() -> None:
-    shown = run("cost", "--help").stdout
+    shown = typed("cost", "--help").stdout
     for word in ("--crossover", "--view", "multiply-accumulates", "clearhead cost bert-base model.layers=11 --json"):
         assert word in shown

@@ -4,7 +4,7 @@ import pytest
 import sympy
 
 from clearhead.costing import B, Formula, cost, letter, lg, m, n, t
-from clearhead.costing.forms.crossover import crossover
+from clearhead.costing.crossovers import meet
 from clearhead.costing.forms.formula import total_over_steps
 from clearhead.costing.forms.letters import Letters, later, latest
 from clearhead.costing.forms.text import tidy
@@ -92,10 +92,10 @@ def test_letters_tell_parts_apart_only_where_they_differ() -> None:
 def test_crossings_are_found_wherever_they_are() -> None:
     """One at each sign change; curves that meet twice cross twice; curves that do not cross say so."""
     cubic, line = Formula((n - 10) * (n - 100) * n + 0 * n), Formula(0 * n)
-    found = crossover(cubic, line, names=("A", "B"))
+    found = meet(cubic, line, names=("A", "B"))
     assert [(place.at, place.cheaper) for place in found.crossings] == [(11, "A"), (101, "B")]
-    assert not crossover(Formula(n), Formula(2 * n), names=("A", "B")).crossings
-    steps = crossover(Formula(lg(n)), Formula(sympy.Integer(10)), names=("A", "B"))
+    assert not meet(Formula(n), Formula(2 * n), names=("A", "B")).crossings
+    steps = meet(Formula(lg(n)), Formula(sympy.Integer(10)), names=("A", "B"))
     assert [place.at for place in steps.crossings] == [1025]
 
 

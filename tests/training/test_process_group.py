@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from clearhead.errors import ClearheadError
 from clearhead.recipe import read_recipe
-from clearhead.training import SINGLE, ProcessGroup, Trainer, prepare, process_group, reopen
+from clearhead.training import SINGLE, ProcessGroup, Trainer, open_process_group, prepare, reopen
 from clearhead.verbs.session import make_trainer
 from tests.training.test_trainer import assert_same_run, state_of
 from tests.training.toy import SMALL, write_pairs
@@ -112,7 +112,7 @@ def test_a_team_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("WORLD_SIZE", "2")
     for name in ("MASTER_ADDR", "MASTER_PORT", "RANK"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ClearheadError, match=r"WORLD_SIZE is 2.*torchrun"), process_group():
+    with pytest.raises(ClearheadError, match=r"WORLD_SIZE is 2.*torchrun"), open_process_group():
         pass
 
 

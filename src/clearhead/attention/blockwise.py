@@ -22,8 +22,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-BLOCK = 128
-"""Queries per block: few enough that their scores stay in the processor's cache."""
+from clearhead.constants import BLOCK
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from clearhead.blocks.dropout import Dropout
+from clearhead.constants import HIDDEN_RATIO
 from clearhead.recipe import FeedForwardSpec
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -42,7 +43,7 @@ class FeedForward(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        hidden = hidden or 4 * width
+        hidden = hidden or HIDDEN_RATIO * width
         self.up = nn.Linear(width, hidden, bias=bias)
         self.down = nn.Linear(hidden, width, bias=bias)
         self.activation, self._name = ACTIVATIONS[activation], activation

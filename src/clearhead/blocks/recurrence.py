@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from clearhead.constants import GATES, STATE_PARTS
+
 Cell = Literal["gru", "lstm", "elman"]
 State = tuple[Tensor, ...]
 """The tensors carried from step to step, each (b, s): the hidden state, and for an LSTM also its cell."""
@@ -42,10 +44,6 @@ def lstm_step(inputs: Float[Tensor, "b g"], carried: Float[Tensor, "b g"], state
 
 
 _STEPS = {"gru": gru_step, "lstm": lstm_step, "elman": elman_step}
-PARTS = {"gru": 1, "lstm": 2, "elman": 1}
-"""The number of vectors in a state."""
-GATES = {"gru": 3, "lstm": 4, "elman": 1}
-"""The number of linear maps of the input, and of the state, in a step."""
 
 
 class Recurrence(nn.Module):
@@ -69,7 +67,7 @@ class Recurrence(nn.Module):
     def forward(self, x: Float[Tensor, "b n i"], state: State | None = None) -> tuple[Float[Tensor, "b n s"], State]:
         """Return the hidden state after every token, and the final state; the initial state is 0 by default."""
         if state is None:
-            state = (x.new_zeros(len(x), self.size),) * PARTS[self.cell]
+            state = (x.new_zeros(len(x), self.size),) * STATE_PARTS[self.cell]
         begin = [part[None] for part in state]
         weights = [self.input.weight, self.carry.weight, self.input.bias, self.carry.bias]
         rest = (weights, True, 1, 0.0, False, False, True)  # biases, one layer, no dropout, one direction, batch first

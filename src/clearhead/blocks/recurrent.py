@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from clearhead.blocks.alignment import Alignment, Pool
 from clearhead.blocks.dropout import Dropout
 from clearhead.blocks.embedding import Embedding
-from clearhead.blocks.recurrence import PARTS, Recurrence, State
+from clearhead.blocks.recurrence import Recurrence, State
 from clearhead.blocks.stack import Decoder, Memory
+from clearhead.constants import STATE_PARTS
 from clearhead.positions import NoPosition
 from clearhead.positions.numbering import is_left_aligned
 from clearhead.recipe import (
@@ -160,7 +161,7 @@ class RecurrentDecoder(Decoder):
         self.start = start if memory_width is not None else "zero"
         self.first = None
         if memory_width is not None and start != "zero":
-            carried = sum(PARTS[layer.cell] * layer.size for layer in self._recurrences())
+            carried = sum(STATE_PARTS[layer.cell] * layer.size for layer in self._recurrences())
             self.first = nn.Linear(memory_width * (2 if start == "ends" else 1), carried)
         self.drop = Dropout(dropout)
 
@@ -224,7 +225,7 @@ class RecurrentDecoder(Decoder):
     def _begun(self, tokens: Float[Tensor, "b n e"], memory: Memory | None) -> RecurrentCache:
         """The initial state: tanh(W·x + b) of a summary x of the memory, or 0; the first output that is fed is 0."""
         batch, first = len(tokens), self._recurrences()[0]
-        parts, size = PARTS[first.cell], first.size
+        parts, size = STATE_PARTS[first.cell], first.size
         if self.first is None or memory is None:
             carried = tokens.new_zeros(batch, len(self.layers) * parts * size)
         else:

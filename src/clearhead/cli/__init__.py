@@ -4,15 +4,14 @@ import os
 import signal
 import sys
 import traceback
-from importlib.abc import MetaPathFinder
 from typing import NoReturn
+
+import clearhead
 
 BUG = "this is a bug in clearhead"
 """What a message begins with that nobody's input should cause; tests and `tools.attack` look for it."""
 _NO_MEMORY = ("can't allocate memory", "cannot allocate memory", "failed to map segment", "out of memory")
 """How libraries say that memory has run out, other than by MemoryError."""
-TORCH_TAKES = 800 << 20
-"""Address space that importing torch takes."""
 
 
 def main() -> None:
@@ -20,15 +19,14 @@ def main() -> None:
     _open_closed_streams()
     _write_utf8()
     try:
-        _mind_the_address_space()
+        clearhead.refuse_torch_without_room()
         from clearhead.cli.app import app
-        from clearhead.errors import ClearheadError
 
         try:
             app()
             sys.stdout.flush()
-        except ClearheadError as error:
-            _fail(str(error), error.exit_code)
+        except clearhead.ClearheadError as error:
+            _fail(_shown(error), error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
@@ -50,8 +48,14 @@ def main() -> None:
         )
 
 
+def _shown(error: clearhead.ClearheadError) -> str:
+    """What is said of an error: of several processes that torchrun started, the first one speaks."""
+    return str(error) if os.environ.get("RANK", "0") == "0" else ""
+
+
 def _fail(message: str, code: int, *, flush: bool = True) -> NoReturn:
-    print(message, file=sys.stderr)
+    if message:
+        print(message, file=sys.stderr)
     if flush:
         sys.exit(code)
     sys.stderr.flush()
@@ -90,28 +94,6 @@ def _open_closed_streams() -> None:
             os.close(descriptor)
         stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 - for the whole process
         setattr(sys, name, stream)
-
-
-def _mind_the_address_space() -> None:
-    """Under a tight ``ulimit -v`` importing torch would abort the process: make it an error like any other."""
-    from clearhead.machine import address_space, shown_bytes
-
-    left = address_space()
-    if left is None or left >= TORCH_TAKES:
-        return
-    from clearhead.errors import DoesNotFit
-
-    message = (
-        f"loading torch takes about {shown_bytes(TORCH_TAKES)} of address space, and {shown_bytes(left)} "
-        "are free: raise the limit (ulimit -v)"
-    )
-
-    class NoTorch(MetaPathFinder):
-        def find_spec(self, name: str, *_: object) -> None:
-            if name == "torch":
-                raise DoesNotFit(message)
-
-    sys.meta_path.insert(0, NoTorch())
 
 
 def _write_utf8() -> None:

@@ -1,10 +1,18 @@
-"""``clearhead cost``: what a model costs, before it is built."""
+"""``clearhead cost``: what a model costs, before it is built. Only --table needs torch, to measure."""
 
+import json
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+import clearhead
+from clearhead.cli.words import is_setting, usage
+
+if TYPE_CHECKING:
+    from clearhead import CostReport
 
 
 class By(StrEnum):
@@ -31,6 +39,9 @@ class What(StrEnum):
     span = "span"
 
 
+STYLES = {"title": "bold", "head": "bold", "row": "", "note": "dim"}
+
+
 def cost(
     what: Annotated[
         list[str] | None,
@@ -40,20 +51,38 @@ def cost(
             "of them for --crossover.",
         ),
     ] = None,
-    n: Annotated[int, typer.Option(min=1, help="Source tokens, or the tokens of a model with one sequence.")] = 512,
+    n: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Source tokens, or the tokens of a model with one sequence; without it 512, or as many as learned "
+            "positions hold.",
+        ),
+    ] = None,
     m: Annotated[int | None, typer.Option(min=1, help="Target tokens; without it as many as n.")] = None,
     t: Annotated[int | None, typer.Option(min=1, help="Tokens so far, for a step of decoding; without it m.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Sequences in a batch, B.")] = 1,
-    by: Annotated[By, typer.Option(help="How fine: every block, layers, or the model alone.")] = By.block,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Print every number with its formula and convention, and every block."),
+    ] = False,
+    by: Annotated[
+        By | None,
+        typer.Option(help="How fine: every block, layers, or the model alone. Implies --all.", show_default="block"),
+    ] = None,
     view: Annotated[
-        View, typer.Option(help="Formulas exact, as the lectures print them, or how they grow, O(…).")
-    ] = View.exact,
+        View | None,
+        typer.Option(
+            help="Formulas exact, as the lectures print them, or how they grow, O(…). Implies --all.",
+            show_default="exact",
+        ),
+    ] = None,
     within: Annotated[
         str | None, typer.Option("--in", metavar="LETTER", help="With --view asymptotic: what grows, such as n.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print numbers and formulas as JSON.")] = False,
-    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX tables.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown tables.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON: numbers and formulas.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print everything as LaTeX tables.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print everything as Markdown tables.")] = False,
     crossover: Annotated[
         str | None,
         typer.Option(
@@ -70,7 +99,7 @@ def cost(
         str | None, typer.Option(metavar="NAME", help="`lectures`: what the lectures print, beside what is measured.")
     ] = None,
 ) -> None:
-    """Tell what a model costs, in symbols and in numbers: parameters, work, memory, span, path length.
+    """Tell what a model costs, in symbols and in numbers: parameters, work, memory, span, and the share of each part.
 
     clearhead cost transformer-base --n 100 --m 80 --batch 8
 
@@ -78,35 +107,76 @@ def cost(
 
     clearhead cost bert-base bert-base model.attention.kind=linformer --crossover n -o crossover.svg
 
-    Nothing is built: the closed forms answer at once, and tests hold them against the graphs that torch traces.
-    Work is counted in multiply-accumulates (MACs; FLOPs are twice as many); lg is ⌈log₂⌉.
+    One screen; --all, --by and --view print every number, formula and block. Nothing is built: the closed forms answer
+    at once, and tests hold them against the graphs that torch traces. Work is counted in multiply-accumulates (MACs;
+    FLOPs are twice as many); lg is ⌈log₂⌉.
     """
     import gc
 
     gc.disable()  # an answer is short: looking for garbage would cost a tenth of it
-    from clearhead.cli.costs import Asked, answer
+    form = _form(json=as_json, latex=latex, markdown=markdown)
+    if table is not None:
+        if table != "lectures":
+            raise usage(f"--table {table}", "there is one table: lectures")
+        if what:
+            raise usage(what[0], "--table stands alone")
+        tables = clearhead.lecture_tables()
+        _print(form, lambda: tables, tables.json)
+        return
+    models = _models(what or [])
+    if crossover is not None:
+        costs = [clearhead.cost(source, *changes) for source, changes in models]
+        found = clearhead.crossover(*costs, over=crossover, of=of.value, m=m, batch=batch)
+        if output is not None:
+            found.save(output)
+        _print(form, found.report, found.json)
+        return
+    if output is not None:
+        raise usage("-o", "is for --crossover: it names the file that the curves are drawn into")
+    if len(models) > 1:
+        raise usage(str(models[1][0]), "a second recipe needs --crossover n: one recipe at a time otherwise")
+    ((source, changes),) = models
+    model = clearhead.cost(source, *changes)
+    lengths: dict[str, Any] = {"n": n, "m": m, "t": t, "batch": batch}
+    if form == "text" and not (everything or by or view or within):
+        _print(form, lambda: model.summary(**lengths), dict, hint="--all: every number, formula and block")
+        return
+    detail = {**lengths, "by": (by or By.block).value, "view": (view or View.exact).value, "within": within}
+    _print(form, lambda: model.table(**detail), lambda: model.json(**detail))
 
-    answer(
-        Asked(
-            what=what or [],
-            n=n,
-            m=m,
-            t=t,
-            batch=batch,
-            by=by.value,
-            view=view.value,
-            within=within,
-            format=_one_of(as_json=as_json, latex=latex, markdown=markdown),
-            crossover=crossover,
-            of=of.value,
-            output=output,
-            table=table,
-        )
-    )
+
+def _models(words: list[str]) -> list[tuple[str | None, list[str]]]:
+    """Recipes, each with the changes that follow it; changes alone change the defaults."""
+    models: list[tuple[str | None, list[str]]] = []
+    for word in words:
+        if not is_setting(word):
+            models.append((word, []))
+        else:
+            models = models or [(None, [])]
+            models[-1][1].append(word)
+    if not models:
+        raise usage("", "name a preset or a recipe file: clearhead cost transformer-base")
+    if len(models) > 2:
+        raise usage(str(models[2][0]), "more than two recipes: changes to a recipe read section.key=value")
+    return models
 
 
-def _one_of(*, as_json: bool, latex: bool, markdown: bool) -> str:
-    asked = [name for name, wanted in (("json", as_json), ("latex", latex), ("markdown", markdown)) if wanted]
-    if len(asked) > 1:
-        raise typer.BadParameter(f"--{asked[0]} and --{asked[1]}: choose one")
-    return asked[0] if asked else "text"
+def _form(**asked: bool) -> str:
+    wanted = [name for name, given in asked.items() if given]
+    if len(wanted) > 1:
+        raise usage(f"--{wanted[0]} and --{wanted[1]}", "choose one")
+    return wanted[0] if wanted else "text"
+
+
+def _print(form: str, report: "Callable[[], CostReport]", data: Callable[[], Any], hint: str = "") -> None:
+    if form == "json":
+        print(json.dumps(data(), ensure_ascii=False))
+    elif form != "text":
+        print(report().markdown() if form == "markdown" else report().latex())
+    else:
+        from rich.console import Console
+        from rich.text import Text
+
+        console = Console(highlight=False)
+        for text, role in [*report().lines(console.width), *([(hint, "note")] if hint else [])]:
+            console.print(Text(text, style=STYLES[role]), soft_wrap=True)  # lines are set for this width already

@@ -4,8 +4,10 @@
 """
 
 from clearhead.costing.comparison import Compared, side_by_side
-from clearhead.costing.forms.attention import AttentionSetting, keep
-from clearhead.costing.forms.bill import Cost, ModelCost, cost
+from clearhead.costing.crossovers import Crossover, crossover
+from clearhead.costing.forms.attention import AttentionForm, AttentionSetting, keep
+from clearhead.costing.forms.bill import Cost
+from clearhead.costing.forms.crossings import Crossing
 from clearhead.costing.forms.formula import Formula
 from clearhead.costing.forms.lecture import (
     attention_space,
@@ -26,12 +28,18 @@ from clearhead.costing.forms.lecture import (
 from clearhead.costing.forms.letters import B, letter, lg, m, n, t
 from clearhead.costing.forms.sketch import Ledger, Sketch
 from clearhead.costing.memory import require_training_memory, training_bytes
+from clearhead.costing.model import ModelCost, cost, cost_of_recipe, title_of
+from clearhead.costing.sheet import CostReport
 
 __all__ = [
+    "AttentionForm",
     "AttentionSetting",
     "B",
     "Compared",
     "Cost",
+    "CostReport",
+    "Crossing",
+    "Crossover",
     "Formula",
     "Ledger",
     "ModelCost",
@@ -40,6 +48,8 @@ __all__ = [
     "attention_work",
     "convolution_layer",
     "cost",
+    "cost_of_recipe",
+    "crossover",
     "keep",
     "letter",
     "lg",
@@ -59,5 +69,6 @@ __all__ = [
     "span_of_scores",
     "span_of_softmax",
     "t",
+    "title_of",
     "training_bytes",
 ]

@@ -2,8 +2,10 @@
 
 from typing import NamedTuple
 
-from clearhead.costing.forms.bill import ModelCost, cost
+from clearhead.costing.forms.bill import ModelFormulas
+from clearhead.costing.forms.lengths import position_limits
 from clearhead.costing.forms.summary import LINES
+from clearhead.costing.model import cost
 from clearhead.recipe import Recipe
 
 COMPARED = {
@@ -31,21 +33,14 @@ class Compared(NamedTuple):
 
 def side_by_side(first: Recipe, second: Recipe) -> tuple[int, list[Compared]]:
     """The length at which costs are compared, B = 1, and the numbers of both."""
-    length = min(LENGTH, _reach(first), _reach(second))
+    length = min([LENGTH, *position_limits(first).values(), *position_limits(second).values()])
     costs = [cost(recipe) for recipe in (first, second)]
     rows = [Compared(key, title, *(_number(one, key, length) for one in costs)) for key, title in COMPARED.items()]
     return length, [row for row in rows if row.first is not None or row.second is not None]
 
 
-def _number(of: ModelCost, key: str, length: int) -> int | None:
+def _number(of: ModelFormulas, key: str, length: int) -> int | None:
     line = next(line for line in LINES if line.key == key)
     if line.writers and not of.writes:
         return None
     return int(line.of(of).at(n=length, m=length, t=length, B=1))
-
-
-def _reach(recipe: Recipe) -> int:
-    """Tokens that the model's tables of positions hold."""
-    parts = [getattr(recipe.model, name, None) for name in ("encoder", "decoder")]
-    sizes = [getattr(getattr(part, "position", None), "size", None) for part in parts]
-    return min((size for size in sizes if isinstance(size, int)), default=LENGTH)

@@ -1,7 +1,5 @@
 """What the lectures print about cost, derived from the closed forms, beside what is measured on torch's graphs."""
 
-from dataclasses import dataclass, field
-
 import sympy
 import torch
 from sympy import Expr
@@ -9,7 +7,6 @@ from torch import nn
 
 from clearhead.attention import MultiHeadAttention
 from clearhead.blocks import StandardFeedForward
-from clearhead.costing.forms.bill import cost
 from clearhead.costing.forms.lecture import (
     convolution_layer,
     recurrent_layer,
@@ -21,6 +18,9 @@ from clearhead.costing.forms.lecture import (
 from clearhead.costing.forms.letters import B, letter, lg, n
 from clearhead.costing.forms.text import tidy
 from clearhead.costing.forms.views import asymptotic, printed
+from clearhead.costing.layout import Column
+from clearhead.costing.model import cost
+from clearhead.costing.sheet import Cell, CostReport, Sheet
 from clearhead.costing.tracing.graph import Traced, trace
 from clearhead.costing.tracing.layers import (
     Convolution,
@@ -34,22 +34,16 @@ WIDTH, HEADS, LENGTH, KERNEL, NEIGHBOURS = 48, 4, 64, 3, 9
 """The sizes at which things are measured."""
 
 
-@dataclass(frozen=True)
-class LectureTable:
-    """A table that a lecture prints, with a measured column."""
-
-    title: str
-    columns: list[str]
-    rows: list[list[str]]
-    notes: list[str] = field(default_factory=list)
+def lecture_tables() -> CostReport:
+    """What the lectures print beside what is measured: the module table of L4, Table 1, and the answers of L3."""
+    return CostReport([module_table(), table_1(), parallel_time()])
 
 
-def lecture_tables() -> list[LectureTable]:
-    """The module table of L4, Table 1, and the answers of L3."""
-    return [module_table(), table_1(), parallel_time()]
+def _columns(*titles: str) -> list[Column]:
+    return [Column(titles[0], "name"), *(Column(title) for title in titles[1:])]
 
 
-def module_table() -> LectureTable:
+def module_table() -> Sheet:
     """Self-attention and the position-wise net (L4.3, L4.4): as printed, exact, and as the graph has it."""
     sizes = [f"model.width={WIDTH}", f"model.heads={HEADS}", "model.layers=1"]
     layer = cost("ttic", *sizes, "model.attention.output=true")["encoder"]["layers"]
@@ -63,7 +57,7 @@ def module_table() -> LectureTable:
         ("Position-wise FFN", "O(n·d²)", layer["feedforward"].macs, layer["feedforward"].matrices, _net()),
         ("Attention without projections", "O(n²·d)", free.macs, free.matrices, bare),
     ]
-    rows = []
+    rows: list[list[Cell]] = []
     for name, on_the_slide, macs, matrices, module in modules:
         graph = _traced(module)
         derived = printed(macs)
@@ -80,9 +74,9 @@ def module_table() -> LectureTable:
                 f"{sum(p.numel() for p in module.parameters() if p.dim() > 1):,}",
             ]
         )
-    return LectureTable(
+    return Sheet(
         "Modules (L4.3, L4.4, L4.5)",
-        [
+        _columns(
             "module",
             "on the slide",
             "grows as",
@@ -91,7 +85,7 @@ def module_table() -> LectureTable:
             "MACs measured",
             "formula − graph",
             "parameters measured",
-        ],
+        ),
         rows,
         [f"measured at n = {LENGTH}, d = {WIDTH}, h = {HEADS}; the slide's O(n²·d) drops the projections' 4·n·d²"],
     )
@@ -105,7 +99,7 @@ def _traced(module: nn.Module) -> Traced:
     return trace(module.eval(), [torch.zeros(2, 7, WIDTH)], [(B, n, None)])
 
 
-def table_1() -> LectureTable:
+def table_1() -> Sheet:
     """Table 1 (L4.6), each row with the layer that was run."""
     d, k, r = letter("d"), letter("k"), letter("r")
     sizes = {d: WIDTH, k: KERNEL, r: NEIGHBOURS, n: LENGTH}
@@ -115,7 +109,7 @@ def table_1() -> LectureTable:
         ("O(k·n·d²)", convolution_layer(n, d, k), lambda depth: Convolution(WIDTH, KERNEL, KERNEL**depth)),
         ("O(r·n·d)", restricted_layer(n, d, r), lambda depth: Restricted(WIDTH, NEIGHBOURS)),  # noqa: ARG005
     ]
-    written = []
+    written: list[list[Cell]] = []
     for on_the_slide, layer, make in rows:
         seen = measure(make, length=LENGTH, width=WIDTH)
         half = measure(make, length=LENGTH // 2, width=WIDTH)
@@ -134,9 +128,9 @@ def table_1() -> LectureTable:
                 f"{path}",
             ]
         )
-    return LectureTable(
+    return Sheet(
         "Table 1 (L4.6)",
-        [
+        _columns(
             "layer",
             "on the slide",
             "MACs",
@@ -147,11 +141,11 @@ def table_1() -> LectureTable:
             "path",
             "number",
             "measured",
-        ],
+        ),
         written,
         [
             f"at n = {LENGTH}, d = {WIDTH}, k = {KERNEL}, r = {NEIGHBOURS}; MACs with all projections",
-            f"chain: matrix products behind each other at n = {LENGTH // 2} and {LENGTH}",
+            f"chain: sequential matrix products at n = {LENGTH // 2} and {LENGTH}",
             "path: layers until the last token depends on the first; for the recurrent layer, steps of one layer",
         ],
     )
@@ -161,7 +155,7 @@ def _worth(expression: Expr, sizes: dict[sympy.Symbol, int]) -> int:
     return int(expression.subs({symbol: sympy.Integer(size) for symbol, size in sizes.items()}))
 
 
-def parallel_time() -> LectureTable:
+def parallel_time() -> Sheet:
     """The answers of L3: 1(a), 1(b) and 2(b), with trees and with serial dot products."""
     T, J, K, U, X, Y = (letter(name) for name in "TJKUXY")
     length, width, heads = 64, 48, 4
@@ -177,13 +171,13 @@ def parallel_time() -> LectureTable:
         ("1(b), serial dots", "O(J + ln T)", span_of_attention(T, J, J / K, serial=True), whole.serial_span),
         ("2(b), trees (L3.6)", "O(ln XY + ln J)", span_of_attention(X * Y, J, J / K), whole.span),
     ]
-    rows = [
+    rows: list[list[Cell]] = [
         [name, said, f"O({tidy(asymptotic(span))})", tidy(span), f"{_span(span, sizes)}", f"{measured}"]
         for name, said, span, measured in answers
     ]
-    return LectureTable(
+    return Sheet(
         "Parallel time (L3)",
-        ["problem", "answer", "grows as", "exact", "number", "longest path measured"],
+        _columns("problem", "answer", "grows as", "exact", "number", "longest path measured"),
         rows,
         [
             f"at T = {length} = X·Y = 8·8, J = {width}, K = {heads}, U = I = J/K; lg is ⌈log₂⌉",

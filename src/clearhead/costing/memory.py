@@ -1,6 +1,6 @@
 """What training a recipe will hold in memory, by the closed forms, so that it can be refused before it is taken."""
 
-from clearhead.costing.forms.bill import cost
+from clearhead.costing.model import cost
 from clearhead.machine import require_memory
 from clearhead.recipe import Recipe
 

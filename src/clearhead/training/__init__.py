@@ -5,7 +5,7 @@ from clearhead.training.loss import token_loss
 from clearhead.training.manifest import Manifest, Stage
 from clearhead.training.objectives import Codecs, Objective, batch_loss, objective_of
 from clearhead.training.preparation import Prepared, prepare, reopen
-from clearhead.training.process_group import SINGLE, ProcessGroup, process_group, threads_for_each
+from clearhead.training.process_group import SINGLE, ProcessGroup, open_process_group, threads_for_each
 from clearhead.training.report import Report, SilentReport
 from clearhead.training.resuming import StatedRecipe, opened
 from clearhead.training.trainer import Progress, Trainer
@@ -27,9 +27,9 @@ __all__ = [
     "batch_loss",
     "has_trained",
     "objective_of",
+    "open_process_group",
     "opened",
     "prepare",
-    "process_group",
     "reopen",
     "telling",
     "threads_for_each",

@@ -104,7 +104,7 @@ def _partners() -> Iterator[None]:
 
 
 @contextmanager
-def process_group() -> Iterator[ProcessGroup]:
+def open_process_group() -> Iterator[ProcessGroup]:
     """Join the process group that torchrun started; without torchrun, a group of one."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:

@@ -6,6 +6,7 @@ Nothing here imports torch before it is needed, so that a mistake in what was as
 from clearhead.verbs.answer import AnswerStream, answer_file, answer_lines
 from clearhead.verbs.check import check
 from clearhead.verbs.compare import RecipeComparison, compare_recipes
+from clearhead.verbs.cost import cost, crossover
 from clearhead.verbs.evaluate import ScoredExample, evaluate, score
 from clearhead.verbs.importing import import_model
 from clearhead.verbs.inputs import recipe_and_data
@@ -23,6 +24,8 @@ __all__ = [
     "answer_lines",
     "check",
     "compare_recipes",
+    "cost",
+    "crossover",
     "evaluate",
     "import_model",
     "load",

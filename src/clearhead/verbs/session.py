@@ -23,8 +23,8 @@ from clearhead.training import (
     SilentReport,
     StatedRecipe,
     Trainer,
+    open_process_group,
     opened,
-    process_group,
     reopen,
     telling,
     threads_for_each,
@@ -41,7 +41,7 @@ def train_in(
     if isinstance(stated, Recipe):
         stated = StatedRecipe(stated)
     torch.set_num_threads(threads_for_each(stated.recipe.training.threads))
-    with process_group() as group, held(folder) if group.leads else nullcontext():
+    with open_process_group() as group, held(folder) if group.leads else nullcontext():
         run, begun = _prepared(stated, folder, group, resume=resume)
         torch.set_num_threads(threads_for_each(run.recipe.training.threads))  # those that the run began with
         trainer = _trained(run, group, listener, resume=begun)

@@ -1,4 +1,4 @@
-"""What a recurrent decoder's look at the source costs: Bahdanau's and Luong's attention, or none (L1.3)."""
+"""What the attention of a recurrent decoder over its source costs: Bahdanau's, Luong's, or none (L1.3)."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -61,8 +61,8 @@ class NoAlignmentForm(AlignmentForm):
         return states if self.state == self.width else states.linear(self.width, known=True)
 
 
-class _Looking(AlignmentForm):
-    """A state looks at the memory, whose vectors are their own values."""
+class _AttendingForm(AlignmentForm):
+    """A state attends to the memory, whose vectors are their own values."""
 
     keys: Sketch | None = None
 
@@ -108,8 +108,8 @@ class _Looking(AlignmentForm):
         return weights.matmul(memory)
 
 
-class BahdanauForm(_Looking):
-    """The state before the step asks; the answer enters the step, and the readout."""
+class BahdanauForm(_AttendingForm):
+    """The state before the step is the query; what it attends to enters the step, and the readout."""
 
     spec: BahdanauSpec
     feeds = "context"
@@ -153,8 +153,8 @@ class BahdanauForm(_Looking):
         return result
 
 
-class LuongForm(_Looking):
-    """The state after the step asks; the answer makes the output, which may enter the next step."""
+class LuongForm(_AttendingForm):
+    """The state after the step is the query; what it attends to makes the output, which may enter the next step."""
 
     spec: LuongSpec
 

@@ -5,12 +5,13 @@ Shapes: b batch, h heads, n queries, m keys, q = d̃_q and e = d̃_v features in
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from sympy import Expr
 
 from clearhead.costing.forms.position import Scheme
 from clearhead.costing.forms.sketch import FLOAT, MASK, ONE, Ledger, Sketch, Storage, Time, product
-from clearhead.recipe import LinformerSpec, MultiHeadSpec
+from clearhead.recipe import AttentionSpec, LinformerSpec, MultiHeadSpec, cost_of
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class AttentionSetting:
     part: str = ""
     """Marks the letters of this part where they differ from those of another: enc, dec, cross."""
     causal: bool = False
-    """No query sees a key behind it."""
+    """No query sees a later key."""
     scheme: Scheme = field(default_factory=Scheme)
     """The relative positions of the stack, or of the layer."""
     so_far: Expr | None = None
@@ -31,8 +32,41 @@ class AttentionSetting:
     """Rows and columns, if the tokens are the cells of a grid."""
 
     def visible(self, queries: Expr, keys: Expr) -> Expr:
-        """The share of all pairs of a query and a key that may be seen: n(n+1)/2 of n² behind a causal mask."""
+        """The share of all pairs of a query and a key that a mask leaves: n(n+1)/2 of n² with a causal mask."""
         return (keys + 1) / (2 * keys) if self.causal and queries == keys else ONE
+
+
+Hook = Callable[[Any, Ledger, Expr, str], None]
+"""Called with the spec, the ledger, the width of a token and the part of the model (``enc``, ``dec``, ``cross``)."""
+
+
+def _nothing(spec: AttentionSpec, ledger: Ledger, width: Expr, part: str) -> None:
+    """Most attentions share nothing between layers, and prepare nothing."""
+
+
+@dataclass(frozen=True)
+class AttentionForm:
+    """The formula of an attention, with what it costs outside of its layers.
+
+    Register one of these as ``cost`` if an attention has such costs; for all others the function ``run`` is enough.
+    """
+
+    run: Callable[..., Sketch]
+    """``run(spec, x, memory, setting=…)``: one layer attends, and its result."""
+    shared: Hook = _nothing
+    """Declares the parameters that all layers of a stack share."""
+    prepared: Hook = _nothing
+    """What decoding computes in every layer once, before its first step."""
+
+    def __call__(self, spec: Any, x: Sketch, memory: Sketch | None = None, *, setting: AttentionSetting) -> Sketch:
+        """One layer attends."""
+        return self.run(spec, x, memory, setting=setting)
+
+
+def attention_form(spec: AttentionSpec) -> AttentionForm:
+    """The formula that a kind of attention is registered with."""
+    formula = cost_of(spec)
+    return formula if isinstance(formula, AttentionForm) else AttentionForm(formula)
 
 
 def multihead(spec: MultiHeadSpec, x: Sketch, memory: Sketch | None = None, *, setting: AttentionSetting) -> Sketch:
@@ -78,7 +112,7 @@ def _multihead(
     return joined.linear(width, bias=spec.bias) if spec.output else joined
 
 
-def linformer(spec: LinformerSpec, x: Sketch, memory: Sketch | None = None, *, setting: AttentionSetting) -> Sketch:
+def _linformer(spec: LinformerSpec, x: Sketch, memory: Sketch | None = None, *, setting: AttentionSetting) -> Sketch:
     """Keys and values summed up into k slots (L2.14): 4nd² + 4nkd."""
     k, longest = _slots(spec, x.ledger, setting.part)
 
@@ -111,11 +145,11 @@ def _shared_by_layers(spec: LinformerSpec, ledger: Ledger, width: Expr, part: st
         ledger.parameter(ONE, *_slots(spec, ledger, part))
 
 
-linformer.shared_part = _shared_by_layers  # type: ignore[attr-defined]
+linformer = AttentionForm(_linformer, shared=_shared_by_layers)
 
 
 def keep(new: Sketch, so_far: Expr) -> Sketch:
-    """Keys, or values, of all tokens: the new ones behind those that the cache holds."""
+    """Keys, or values, of all tokens: those that the cache holds, then the new ones."""
     batch, heads, _, size = new.shape
     shape = (batch, heads, so_far, size)
     new.ledger.count("cache", product(*shape, FLOAT))

@@ -1,26 +1,29 @@
 """What a model costs, block by block: the answer of ``clearhead.cost``."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 from sympy import Expr, Integer, Symbol
 
-from clearhead.costing.forms.family import Form
+from clearhead.costing.forms.family import Form, WritingForm
 from clearhead.costing.forms.formula import Formula, total_over_steps
+from clearhead.costing.forms.html import cost_html
+from clearhead.costing.forms.lengths import USUAL, lengths_of
 from clearhead.costing.forms.letters import Letters
-from clearhead.costing.forms.sketch import FLOAT, ZERO, Block, Ledger
-from clearhead.recipe import Recipe, cost_of, read_recipe
+from clearhead.costing.forms.sketch import FLOAT, ZERO, Ledger, LedgerBlock, Sketch
+from clearhead.errors import ClearheadError
+from clearhead.recipe import Recipe, cost_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cost:
     """What a block costs with all its parts; every field is a formula in n, m, B (and t, in a step of decoding)."""
 
     name: str
     times: Formula
     """How many such blocks there are; what stands here is the cost of one."""
-    parts: tuple["Cost", ...] = field(repr=False)
+    parts: tuple["Cost", ...]
     matrices: Formula
     """Parameters in matrices."""
     vectors: Formula
@@ -102,6 +105,26 @@ class Cost:
             **summed,
         )
 
+    @property
+    def label(self) -> str:
+        """What the block is called, and of how many it is one."""
+        return self.name if self.times == 1 else f"{self.name}, one of {self.times.at()}"
+
+    @property
+    def usual_lengths(self) -> Mapping[str, int]:
+        """Lengths at which the cost is shown where none are given."""
+        return {"n": USUAL, "m": USUAL, "B": 1, "t": USUAL}
+
+    def __repr__(self) -> str:
+        place = self.usual_lengths
+        letters = sorted({symbol.name for symbol in self.macs.numbers.free_symbols}, key="nmtB".index)
+        where = f" at {', '.join(f'{name} = {place[name]}' for name in letters)}" if letters else ""
+        numbers = f"{self.parameters.at(**place):,} parameters, {self.macs.at(**place):,} MACs"
+        return f"{type(self).__name__}({self.label}: {numbers}{where})"
+
+    def _repr_html_(self) -> str:
+        return cost_html(self)
+
     def _repr_latex_(self) -> str:
         return self.macs._repr_latex_()
 
@@ -109,13 +132,13 @@ class Cost:
 _SUMMED = ("matrices", "vectors", "tables", "macs", "backward", "operations", "saved", "cache", "sequential")
 
 
-def _path(block: Block) -> Expr | None:
+def _path(block: LedgerBlock) -> Expr | None:
     """The shortest of the parts' ways: one layer in which everybody meets is enough."""
     paths = [path for path in (block.path, *map(_path, block.parts)) if path is not None]
     return min(paths, key=lambda path: (not path.is_number, path.sort_key())) if paths else None
 
 
-def cost_tree(block: Block, sizes: Mapping[Symbol, int]) -> Cost:
+def cost_tree(block: LedgerBlock, sizes: Mapping[Symbol, int]) -> Cost:
     """From a ledger's blocks to formulas."""
     path = _path(block)
     return Cost(
@@ -130,13 +153,15 @@ def cost_tree(block: Block, sizes: Mapping[Symbol, int]) -> Cost:
     )
 
 
-@dataclass(frozen=True)
-class ModelCost(Cost):
-    """What a whole model costs: to hold, to train, to decode with."""
+@dataclass(frozen=True, repr=False)
+class ModelFormulas(Cost):
+    """What a whole model costs, in formulas: to hold, to train, to decode with."""
 
+    title: str = field(kw_only=True)
+    """What the model was called: a preset or a file, and changes to it."""
     recipe: Recipe = field(kw_only=True)
-    letters: Letters = field(kw_only=True, repr=False)
-    block: Block = field(kw_only=True, repr=False)
+    letters: Letters = field(kw_only=True)
+    block: LedgerBlock = field(kw_only=True)
 
     @cached_property
     def form(self) -> Form:
@@ -149,18 +174,27 @@ class ModelCost(Cost):
         """What the letters stand for."""
         return self.letters.values
 
+    @property
+    def label(self) -> str:
+        """What the model was called."""
+        return self.title
+
+    @property
+    def usual_lengths(self) -> Mapping[str, int]:
+        """512 tokens, or as many as the model's positions hold; one sequence."""
+        return lengths_of(self.recipe)
+
     # -- training ------------------------------------------------------------------------------------------------
 
     @cached_property
     def fused(self) -> Cost:
         """The forward pass when attention never holds its weights (torch's fused kernel): only ``saved`` differs."""
         ledger = Ledger(letters=self.letters, path="fused", name=self.name, once=self._equal_layers)
-        self.form.forward(ledger)
-        return cost_tree(ledger.root, self.sizes)
+        return run_cost(ledger, self.form.forward)
 
     @property
     def _equal_layers(self) -> bool:
-        """Whether no first layer costs something else than the ones behind it."""
+        """Whether no first layer costs something else than those after it."""
         return not any(part.name.endswith(".0") for _, part in self.walk())
 
     @property
@@ -187,24 +221,30 @@ class ModelCost(Cost):
     @property
     def writes(self) -> bool:
         """Whether the family decodes."""
-        return self.form.writes
+        return isinstance(self.form, WritingForm)
+
+    @property
+    def _writing(self) -> WritingForm:
+        if not isinstance(self.form, WritingForm):
+            raise ClearheadError(
+                f"{self.title}: a model of the family {self.name} writes nothing, so it has no decoding"
+            )
+        return self.form
 
     @cached_property
     def read(self) -> Cost:
         """Before the first step of decoding: the source, or the prompt."""
         ledger = Ledger(letters=self.letters, name="read", once=True)
-        self.form.read(ledger)
-        return cost_tree(ledger.root, self.sizes)
+        return run_cost(ledger, self._writing.read)
 
     @cached_property
     def step(self) -> Cost:
         """One step of greedy decoding with a cache and t tokens so far."""
         ledger = Ledger(letters=self.letters, name="step", once=True)
-        self.form.step(ledger)
-        return cost_tree(ledger.root, self.sizes)
+        return run_cost(ledger, self._writing.step)
 
     def _decoded(self, what: str) -> Formula:
-        first, last = self.form.steps
+        first, last = self._writing.steps
         step: Formula = getattr(self.step, what)
         read: Formula = getattr(self.read, what)
         return read + Formula(total_over_steps(step.expression, first, last), self.sizes)
@@ -233,21 +273,7 @@ class ModelCost(Cost):
         return self._decoded("serial_span")
 
 
-def cost(recipe: Recipe | str, *overrides: str) -> ModelCost:
-    """What a recipe's model costs, in closed forms; takes a recipe, or what ``read_recipe`` takes. Needs no torch.
-
-    >>> import clearhead
-    >>> base = clearhead.cost("transformer-base")
-    >>> base.parameters.at()
-    63082496
-    >>> base["encoder"]["layers"]["attention"].macs.at(n=100, B=1)
-    115097600
-    """
-    if not isinstance(recipe, Recipe):
-        recipe = read_recipe(recipe, *overrides)
-    letters = Letters()
-    ledger = Ledger(letters=letters, name=recipe.model.family)
-    cost_of(recipe.model)(recipe.model).forward(ledger)
-    tree = cost_tree(ledger.root, letters.values)
-    values = {part.name: getattr(tree, part.name) for part in fields(Cost)}
-    return ModelCost(**values, recipe=recipe, letters=letters, block=ledger.root)
+def run_cost(ledger: Ledger, run: Callable[[Ledger], Sketch]) -> Cost:
+    """What a run costs that begins with this ledger; it is over when its result is ready."""
+    ledger.root.span = run(ledger).time
+    return cost_tree(ledger.root, ledger.letters.values)

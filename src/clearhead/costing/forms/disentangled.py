@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sympy import Expr, Integer
 
-from clearhead.costing.forms.attention import AttentionSetting, choose, keep, without_weights
+from clearhead.costing.forms.attention import AttentionForm, AttentionSetting, choose, keep, without_weights
 from clearhead.costing.forms.letters import later, least
 from clearhead.costing.forms.norm import token_norm
 from clearhead.costing.forms.position import distances_within
@@ -28,7 +28,7 @@ def _projected(spec: DisentangledSpec, ledger: Ledger, width: Expr, rows: Expr, 
     return [vectors.linear(width, bias=spec.bias, known=known or spec.shared_projections) for _ in terms]
 
 
-def disentangled(
+def _disentangled(
     spec: DisentangledSpec, x: Sketch, memory: Sketch | None = None, *, setting: AttentionSetting
 ) -> Sketch:
     """4nd² + (1 or 2)·n²d + 4n·min(n, k)·d, and 4·min(n, k)·d² once for a batch."""
@@ -43,8 +43,8 @@ def disentangled(
         ledger.count("cache", keys.storage.size + values.storage.size)
     if setting.so_far is not None:
         keys, values = keep(keys, setting.so_far), keep(values, setting.so_far)
-    if x.shape[-2] == 0:  # nobody asks yet: what decoding does once
-        prepare(spec, ledger, width, setting.part)
+    if x.shape[-2] == 0:  # no queries yet: what decoding computes once
+        _prepared(spec, ledger, width, setting.part)
         return x
     ledger.mixes()
     cached = setting.so_far is not None or setting.stored
@@ -93,12 +93,9 @@ def _sum(terms: list[Sketch]) -> Sketch:
     return total
 
 
-def prepare(spec: DisentangledSpec, ledger: Ledger, width: Expr, part: str) -> None:
-    """What decoding does once: all positions are projected."""
+def _prepared(spec: DisentangledSpec, ledger: Ledger, width: Expr, part: str) -> None:
+    """What decoding computes once: all positions are projected."""
     _projected(spec, ledger, width, _rows(spec, ledger, part, None))
-
-
-disentangled.prepare = prepare  # type: ignore[attr-defined]
 
 
 def _blockwise(
@@ -119,7 +116,7 @@ def _blockwise(
     return without_weights(query, keys, values, visible=setting.visible(n, m))
 
 
-def _shared_part(spec: DisentangledSpec, ledger: Ledger, width: Expr, part: str) -> None:
+def _shared(spec: DisentangledSpec, ledger: Ledger, width: Expr, part: str) -> None:
     """The table of relative positions, one for all layers of a stack, and its norm."""
     size = spec.buckets or spec.span
     ledger.parameter(2 * ledger.letters("b" if spec.buckets else "k", size, part), width, kind="table")
@@ -128,4 +125,4 @@ def _shared_part(spec: DisentangledSpec, ledger: Ledger, width: Expr, part: str)
         ledger.parameter(width, kind="vector")
 
 
-disentangled.shared_part = _shared_part  # type: ignore[attr-defined]
+disentangled = AttentionForm(_disentangled, shared=_shared, prepared=_prepared)

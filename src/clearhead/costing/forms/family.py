@@ -1,5 +1,6 @@
 """What whole models cost: with a whole batch, and in every step of decoding."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from sympy import Expr
@@ -18,26 +19,33 @@ from clearhead.recipe import (
 )
 
 
-class Form:
-    """What a family does: with a whole batch, and if it writes, before and in every step of decoding."""
+class Form(ABC):
+    """What a family does with a whole batch; each method writes into the ledger, and returns what the model puts out.
 
-    writes = False
+    When that is ready is the span of the whole.
+    """
 
     def __init__(self, spec: Any) -> None:
         self.spec = spec
 
-    def forward(self, ledger: Ledger) -> None:
-        """The forward pass over whole sequences."""
-        raise NotImplementedError
+    @abstractmethod
+    def forward(self, ledger: Ledger) -> Sketch:
+        """The forward pass over whole sequences: logits, or vectors."""
 
-    def read(self, ledger: Ledger) -> None:
-        """What is done once before the first step of decoding."""
 
-    def step(self, ledger: Ledger) -> None:
-        """One step of decoding, with t tokens so far, the new one among them."""
+class WritingForm(Form):
+    """What a family does that also writes, token by token with a cache."""
 
-    steps: tuple[Expr, Expr] = (ONE, ZERO)
+    steps: tuple[Expr, Expr]
     """t of the first and of the last step."""
+
+    @abstractmethod
+    def read(self, ledger: Ledger) -> Sketch:
+        """What is done once, before the first step."""
+
+    @abstractmethod
+    def step(self, ledger: Ledger) -> Sketch:
+        """One step, with t tokens so far, the new one among them: the token that is chosen."""
 
 
 def logits(spec: ModelSpec, x: Sketch, tokens: Expr) -> Sketch:
@@ -61,11 +69,10 @@ def choice(x: Sketch) -> Sketch:
     return x.ledger.measured("choice", lambda y: y.best(), x)
 
 
-class Seq2SeqForm(Form):
+class Seq2SeqForm(WritingForm):
     """The encoder reads n tokens, the decoder writes m (L1.4); either may be a Transformer or recurrent."""
 
     spec: Seq2SeqSpec
-    writes = True
     steps = (ONE, m)
 
     def _encode(self, ledger: Ledger) -> Sketch:
@@ -84,28 +91,27 @@ class Seq2SeqForm(Form):
         decoder = cost_of(spec.decoder)(spec.decoder)
         return logits(spec, decoder.run(ledger, inputs, self._reading(memory, **how)), tokens)
 
-    def forward(self, ledger: Ledger) -> None:
+    def forward(self, ledger: Ledger) -> Sketch:
         """Teacher forcing: all target tokens at once."""
-        ledger.root.span = self._decode(ledger, self._encode(ledger), m).time
+        return self._decode(ledger, self._encode(ledger), m)
 
-    def read(self, ledger: Ledger) -> None:
+    def read(self, ledger: Ledger) -> Sketch:
         """The encoder, and what the decoder makes from its vectors once and for all."""
         memory = self._encode(ledger)
         cost_of(self.spec.decoder)(self.spec.decoder).prepare(ledger, self._reading(memory))
-        ledger.root.span = memory.time
+        return memory
 
-    def step(self, ledger: Ledger) -> None:
+    def step(self, ledger: Ledger) -> Sketch:
         """One token through the decoder, over t tokens so far and n memory tokens."""
         encoder = cost_of(self.spec.encoder)(self.spec.encoder)
         memory = ledger.input(B, n, encoder.out_width(ledger)).detach()
-        ledger.root.span = choice(self._decode(ledger, memory, ONE, so_far=t, stored=True)).time
+        return choice(self._decode(ledger, memory, ONE, so_far=t, stored=True))
 
 
-class LanguageModelForm(Form):
+class LanguageModelForm(WritingForm):
     """A decoder reads a prompt of n tokens, or a text of n tokens, and writes m more."""
 
     spec: LanguageModelSpec
-    writes = True
     steps = (n + 1, n + m - 1)
 
     def _states(self, ledger: Ledger, length: Expr, so_far: Expr | None) -> tuple[Sketch, Expr]:
@@ -114,19 +120,19 @@ class LanguageModelForm(Form):
         role = StackRole("decoder", spec.embedding, so_far=so_far)
         return cost_of(spec.decoder)(spec.decoder).run(ledger, Inputs(length, tokens), role), tokens
 
-    def forward(self, ledger: Ledger) -> None:
+    def forward(self, ledger: Ledger) -> Sketch:
         """All n tokens at once, each predicting the next."""
-        ledger.root.span = logits(self.spec, *self._states(ledger, n, None)).time
+        return logits(self.spec, *self._states(ledger, n, None))
 
-    def read(self, ledger: Ledger) -> None:
+    def read(self, ledger: Ledger) -> Sketch:
         """The prompt, whose last token predicts the first new one."""
         x, tokens = self._states(ledger, n, n)
-        ledger.root.span = choice(logits(self.spec, x.view(B, x.shape[-1]), tokens)).time
+        return choice(logits(self.spec, x.view(B, x.shape[-1]), tokens))
 
-    def step(self, ledger: Ledger) -> None:
+    def step(self, ledger: Ledger) -> Sketch:
         """One token over t tokens so far."""
         x, tokens = self._states(ledger, ONE, t)
-        ledger.root.span = choice(logits(self.spec, x, tokens)).time
+        return choice(logits(self.spec, x, tokens))
 
 
 class EncoderForm(Form):
@@ -134,16 +140,16 @@ class EncoderForm(Form):
 
     spec: EncoderModelSpec
 
-    def forward(self, ledger: Ledger) -> None:
-        """All tokens at once."""
+    def forward(self, ledger: Ledger) -> Sketch:
+        """All tokens at once: their vectors."""
         x = self.states(ledger)
-        ledger.root.span = x.time
         if self.spec.pooler:
             with ledger.block("pooler"):
                 ledger.linear(x.shape[-1], x.shape[-1])
         if self.spec.head == "tokens":
             with ledger.block("output"):
                 self._head(ledger, x.shape[-1])
+        return x
 
     def _head(self, ledger: Ledger, width: Expr) -> None:
         """Its parameters: a bias, as the matrix is the embedding; and d² + d and a norm's 2d for a transform."""
@@ -168,8 +174,8 @@ class ClassifierForm(EncoderForm):
 
     spec: ClassifierSpec
 
-    def forward(self, ledger: Ledger) -> None:
-        """All tokens at once."""
+    def forward(self, ledger: Ledger) -> Sketch:
+        """All tokens at once: a logit for each class."""
         spec, x = self.spec, self.states(ledger)
         width = x.shape[-1]
         pooled = x.view(B, width)
@@ -178,4 +184,4 @@ class ClassifierForm(EncoderForm):
         elif spec.pooler:
             pooled = ledger.measured("pooler", lambda y: y.linear(width), pooled).apply(keeps="output")
         classes = ledger.letters("K", spec.classes)
-        ledger.root.span = ledger.measured("head", lambda y: y.linear(classes), pooled).time
+        return ledger.measured("head", lambda y: y.linear(classes), pooled)

@@ -4,6 +4,7 @@ from typing import Literal
 
 from sympy import Expr
 
+from clearhead.constants import HIDDEN_RATIO
 from clearhead.costing.forms.sketch import Sketch
 from clearhead.recipe import FeedForwardSpec, GatedSpec, OuterSpec, SingleSpec, StandardSpec
 
@@ -18,7 +19,7 @@ def activate(spec: FeedForwardSpec, x: Sketch) -> Sketch:
 
 def _hidden(spec: StandardSpec | OuterSpec | GatedSpec, x: Sketch, part: str) -> Expr:
     """d_ff, or 4d if the recipe says nothing."""
-    return x.ledger.letters("d_ff", spec.width, part) if spec.width else 4 * x.shape[-1]
+    return x.ledger.letters("d_ff", spec.width, part) if spec.width else HIDDEN_RATIO * x.shape[-1]
 
 
 def standard(spec: StandardSpec, x: Sketch, *, part: str = "") -> Sketch:

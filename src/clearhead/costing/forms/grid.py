@@ -13,7 +13,7 @@ from clearhead.recipe import AxialSpec, GridSpec, MultiHeadSpec, Relative2dSpec,
 def _in_tiles(
     name: str, spec: MultiHeadSpec, x: Sketch, *, setting: AttentionSetting, tile: tuple[Expr, Expr], moved: bool
 ) -> Sketch:
-    """Every cell looks at its own tile, a sequence of its own; ``moved`` if the cells of a tile lie apart in memory."""
+    """Every cell attends to its own tile, as to a sequence; ``moved`` if the cells of a tile lie apart in memory."""
     batch, cells, width = x.shape
     inside = tile[0] * tile[1]
     tiles = x.view(batch * cells / inside, inside, width)

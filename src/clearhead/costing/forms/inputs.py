@@ -25,7 +25,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class StackRole:
-    """How a stack reads: what it is called, and what it looks at."""
+    """How a stack reads: what it is called, and what it attends to."""
 
     name: str
     embedding: EmbeddingSpec

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import sympy
 from sympy import Expr
 
-from clearhead.costing.forms.sketch import Block, Ledger, Sketch, product
+from clearhead.costing.forms.sketch import Ledger, LedgerBlock, Sketch, product
 
 Size: TypeAlias = int | Expr
 
@@ -104,7 +104,7 @@ def multihead_space(
 
 def _multihead(
     *, N: Size, M: Size, h: Size, d_q: Size, d_v: Size, head_q: Size, head_v: Size, d_o: Size
-) -> tuple[list[Block], list[Expr]]:
+) -> tuple[list[LedgerBlock], list[Expr]]:
     N, M, h, d_q, d_v, head_q, head_v, d_o = _sizes(N, M, h, d_q, d_v, head_q, head_v, d_o)
     ledger = Ledger()
 
@@ -174,7 +174,7 @@ class LayerCost:
 
 
 def self_attention_layer(n: Size, d: Size) -> LayerCost:
-    """Every token looks at every token: 4nd² + 2n²d, of which the table prints n²d."""
+    """Every token attends to every token: 4nd² + 2n²d, of which the table prints n²d."""
     n, d = _sizes(n, d)
     work = multihead_work(n, n, h=1, d_q=d, d_v=d, head_q=d, head_v=d, d_o=d)
     one = sympy.Integer(1)
@@ -198,7 +198,7 @@ def convolution_layer(n: Size, d: Size, k: Size) -> LayerCost:
 
 
 def restricted_layer(n: Size, d: Size, r: Size) -> LayerCost:
-    """Each token looks at r neighbours around it, r odd: 4nd² + 2nrd, of which the table prints rnd.
+    """Each token attends to r neighbours around it, r odd: 4nd² + 2nrd, of which the table prints rnd.
 
     A layer carries a signal (r − 1)/2 tokens far, so that of the order of n/r layers join all positions.
     """

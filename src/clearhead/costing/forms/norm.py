@@ -8,7 +8,7 @@ from clearhead.recipe import LayerNormSpec, RmsNormSpec
 
 
 def layernorm(spec: LayerNormSpec, x: Sketch) -> Sketch:
-    """7d + 2 operations a token and 2⌈log₂ d⌉ + 9 behind each other; x, the mean and 1/σ are kept.
+    """7d + 2 operations a token and 2⌈log₂ d⌉ + 9 sequential ones; x, the mean and 1/σ are kept.
 
     With ε outside, or over the sequence, torch has no kernel: every step is an operator that keeps what it needs.
     """
@@ -47,7 +47,7 @@ def _deviation(variance: Sketch, *, outside: bool) -> Sketch:
 
 
 def rmsnorm(spec: RmsNormSpec, x: Sketch) -> Sketch:
-    """4d + 2 operations a token and ⌈log₂ d⌉ + 6 behind each other; x, 1/rms and what is scaled are kept."""
+    """4d + 2 operations a token and ⌈log₂ d⌉ + 6 sequential ones; x, 1/rms and what is scaled are kept."""
     *rows, width = x.shape
     tokens, affine = product(*rows), int(spec.affine)
     y = x.kernel(

@@ -4,12 +4,10 @@ from dataclasses import dataclass
 
 from sympy import Expr
 
+from clearhead.constants import BLOCK
 from clearhead.costing.forms.letters import least, lg
 from clearhead.costing.forms.sketch import INDEX, Ledger, Sketch, Storage
 from clearhead.recipe import AlibiSpec, LearnedSpec, NoPositionSpec, RotarySpec, ShawSpec, SinusoidalSpec, T5BucketsSpec
-
-BLOCK = 128
-"""Queries of a block, where the scores of all pairs are never held."""
 
 
 def distances_within(reach: Expr, queries: Expr, keys: Expr) -> Expr:

@@ -8,20 +8,17 @@ from dataclasses import dataclass, replace
 
 from sympy import Expr
 
+from clearhead.constants import GATES, STATE_PARTS
 from clearhead.costing.forms.alignment import AlignmentForm
 from clearhead.costing.forms.inputs import Inputs, StackRole, embed
 from clearhead.costing.forms.letters import B
 from clearhead.costing.forms.sketch import FLOAT, INDEX, ONE, Ledger, Sketch, Storage, product
 from clearhead.recipe import RecurrentDecoderSpec, RecurrentEncoderSpec, cost_of
 
-GATES = {"gru": 3, "lstm": 4, "elman": 1}
-"""How many maps of the input, and of the state, a step takes."""
-PARTS = {"gru": 1, "lstm": 2, "elman": 1}
-"""How many vectors a state consists of."""
 OPERATIONS = {"gru": 10, "lstm": 13, "elman": 2}
-"""Operations for each feature of the state, behind the two maps."""
+"""Operations for each feature of the state, after the two maps."""
 CHAIN = {"gru": 8, "lstm": 6, "elman": 2}
-"""How many of them behind each other."""
+"""How many of them are sequential."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +118,7 @@ class RecurrentDecoderForm:
         self.spec = spec
 
     def run(self, ledger: Ledger, inputs: Inputs, role: StackRole) -> Sketch:
-        """All tokens of the inputs; with ``so_far`` one step, which the state before it has paved."""
+        """All tokens of the inputs; with ``so_far`` one step from the state before it."""
         spec, memory = self.spec, role.memory
         state = self._state(ledger, role)
         with ledger.block(role.name) as block:
@@ -156,7 +153,7 @@ class RecurrentDecoderForm:
     def _begun(self, ledger: Ledger, role: StackRole, state: Expr) -> list[Sketch]:
         """The first states: tanh(W·x + b) of the memory's ends or mean, or zero."""
         spec, memory = self.spec, role.memory
-        carried = spec.layers * PARTS[spec.cell] * state
+        carried = spec.layers * STATE_PARTS[spec.cell] * state
         if memory is None or spec.start == "zero":
             zero = ledger.constant(B, carried)
             return [zero.view(B, state) for _ in range(spec.layers)]

@@ -88,13 +88,13 @@ COUNTED = (
 
 
 @dataclass
-class Block:
+class LedgerBlock:
     """What one block of a model costs by itself; its parts are apart."""
 
     name: str
     times: Expr = ONE
     """How often it stands there: L for equal layers."""
-    parts: list["Block"] = field(default_factory=list)
+    parts: list["LedgerBlock"] = field(default_factory=list)
     entries: dict[str, list[Expr]] = field(default_factory=lambda: {what: [] for what in COUNTED})
     """Terms of each sum."""
     span: Time = field(default_factory=Time)
@@ -108,41 +108,41 @@ class Block:
         )
         return Add(*self.entries[what], *inside)
 
-    def alike(self, other: "Block") -> bool:
+    def alike(self, other: "LedgerBlock") -> bool:
         """Whether two blocks cost the same; only the first of equal layers may have to wait, for the memory."""
         same = self.name == other.name and self.entries == other.entries and self.path == other.path
         return same and all(part.alike(twin) for part, twin in zip(self.parts, other.parts, strict=True))
 
 
 class Ledger:
-    """Where a run writes down what it does."""
+    """Records what a run does, block by block."""
 
     def __init__(
         self, *, letters: Letters | None = None, path: Path = "explicit", name: str = "model", once: bool = False
     ) -> None:
         self.letters = letters or Letters()
         self.path, self.once = path, once
-        self.root = Block(name)
+        self.root = LedgerBlock(name)
         self._open = [self.root]
         self._saved: set[Storage] = set()
-        self._layers: tuple[int, Storage, Block] | None = None
+        self._layers: tuple[int, Storage, LedgerBlock] | None = None
         """While layers run: the first storage of their own, their input, and the block around them."""
 
     @property
-    def here(self) -> Block:
+    def here(self) -> LedgerBlock:
         """The block that is written to."""
         return self._open[-1]
 
     @contextmanager
-    def block(self, name: str) -> Iterator[Block]:
+    def block(self, name: str) -> Iterator[LedgerBlock]:
         """Write into a part of this name."""
-        part = Block(name)
+        part = LedgerBlock(name)
         self.here.parts.append(part)
         with self.inside(part):
             yield part
 
     @contextmanager
-    def inside(self, part: Block) -> Iterator[None]:
+    def inside(self, part: LedgerBlock) -> Iterator[None]:
         """Write into this block."""
         self._open.append(part)
         try:
@@ -187,7 +187,7 @@ class Ledger:
         self.here.entries[what].append(amount)
 
     def mixes(self, *, sequential: Expr = ONE, path: Expr = ONE) -> None:
-        """Positions meet in this block, in so many steps behind each other, and so many layers apart at most (L4.6)."""
+        """Positions meet in this block, in so many sequential steps, and at most so many layers apart (L4.6)."""
         self.count("sequential", sequential)
         self.here.path = path
 
@@ -340,7 +340,7 @@ class Sketch:
         return self._new(shape or self.shape, self.time.after(span))
 
     def beside(self, other: "Sketch", *shape: Expr) -> "Sketch":
-        """Two tensors one behind the other, in memory of their own."""
+        """Two tensors joined, in memory of their own."""
         return self._new(shape, self.time.join(other.time))
 
     def add(self, other: "Sketch", shape: tuple[Expr, ...] | None = None) -> "Sketch":
@@ -402,7 +402,7 @@ class Sketch:
         return self.kernel(operations, lg(self.numel / left) + int(mean), shape=shape)
 
     def softmax(self, *, keeps: bool = True) -> "Sketch":
-        """e^(x − max) / Σ: 5M − 2 operations a row, and two sums behind each other (L3.3)."""
+        """e^(x − max) / Σ: 5M − 2 operations a row, with two sums in sequence (L3.3)."""
         keys = self.shape[-1]
         result = self.kernel(self.numel / keys * (5 * keys - 2), 2 * lg(keys) + 3)
         if keeps:

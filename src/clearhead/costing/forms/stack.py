@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from sympy import Expr
 
-from clearhead.costing.forms.attention import AttentionSetting
+from clearhead.costing.forms.attention import AttentionSetting, attention_form
 from clearhead.costing.forms.inputs import Inputs, StackRole, embed, patch_grid, run_norm
 from clearhead.costing.forms.letters import B
 from clearhead.costing.forms.position import PositionSetting, Scheme
-from clearhead.costing.forms.sketch import ZERO, Block, Ledger, Map, Sketch
+from clearhead.costing.forms.sketch import ZERO, Ledger, LedgerBlock, Map, Sketch
 from clearhead.recipe import AttentionSpec, PositionSpec, TransformerSpec, cost_of
 
 
@@ -26,11 +26,11 @@ def layer(
 ) -> Map:
     """Self-attention, perhaps attention over a memory, and the point-wise net, each inside its Add & Norm.
 
-    ``acting`` if every layer has relative positions of its own.
+    ``position_setting`` is given if every layer has relative positions of its own.
     """
 
     def around(name: str, part: Map, x: Sketch) -> Sketch:
-        ledger, outside = x.ledger, Block(f"around_{name}")
+        ledger, outside = x.ledger, LedgerBlock(f"around_{name}")
 
         def norm(y: Sketch) -> Sketch:
             with ledger.inside(outside):
@@ -94,7 +94,7 @@ class TransformerForm:
         self.spec = spec
 
     def run(self, ledger: Ledger, inputs: Inputs, role: StackRole) -> Sketch:
-        """All tokens of the inputs; with ``so_far`` they stand behind those that the cache holds."""
+        """All tokens of the inputs; with ``so_far`` they follow those that the cache holds."""
         spec, part = self.spec, role.part
         grid = None if inputs.patches is None else patch_grid(ledger, inputs.patches)
         with ledger.block(role.name) as block:
@@ -109,8 +109,8 @@ class TransformerForm:
                         None,
                     )
             for kind, mark in ((spec.attention, part), (role.cross, "cross")):
-                if kind is not None and hasattr(formula := cost_of(kind), "shared_part"):
-                    formula.shared_part(kind, ledger, x.shape[-1], mark)
+                if kind is not None:
+                    attention_form(kind).shared(kind, ledger, x.shape[-1], mark)
             across = AttentionSetting(part="cross", stored=role.stored)
             one = layer(
                 spec,
@@ -135,9 +135,8 @@ class TransformerForm:
         width = ledger.letters("d", self.spec.width, role.part)
         with ledger.block(role.name), ledger.block("layers") as layers:
             layers.times = ledger.letters("L", self.spec.layers, role.part)
-            if hasattr(formula := cost_of(self.spec.attention), "prepare"):
-                with ledger.block("attention"):
-                    formula.prepare(self.spec.attention, ledger, width, role.part)
+            with ledger.block("attention"):
+                attention_form(self.spec.attention).prepared(self.spec.attention, ledger, width, role.part)
             if role.cross is not None:
                 with ledger.block("cross"):  # no queries yet
                     none = ledger.input(B, ZERO, width)

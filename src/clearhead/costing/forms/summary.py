@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
-from clearhead.costing.forms.bill import Cost, ModelCost
+from clearhead.costing.forms.bill import Cost, ModelFormulas
 from clearhead.costing.forms.formula import Formula
 
 
@@ -16,8 +17,8 @@ class CostLine:
     title: str
     group: str
     convention: str
-    of: Callable[[ModelCost], Formula]
-    printed: Callable[[ModelCost], Formula] | None = None
+    of: Callable[[ModelFormulas], Formula]
+    printed: Callable[[ModelFormulas], Formula] | None = None
     """What the lectures count, where it is something else."""
     writers: bool = False
     """Only for models that decode."""
@@ -123,15 +124,16 @@ LINES = (
 )
 
 
-DEPTH = {"model": 0, "layer": 2, "block": 99}
+By = Literal["block", "layer", "model"]
+DEPTH: dict[By, int] = {"model": 0, "layer": 2, "block": 99}
 """How deep each way of looking goes."""
 
 
-def lines_of(cost: ModelCost) -> list[CostLine]:
+def lines_of(cost: ModelFormulas) -> list[CostLine]:
     """The lines that this model has."""
     return [line for line in LINES if (cost.writes or not line.writers) and (line.key != "path" or cost.path)]
 
 
-def rows_of(cost: ModelCost, by: str) -> list[tuple[int, Cost]]:
+def rows_of(cost: ModelFormulas, by: By) -> list[tuple[int, Cost]]:
     """The blocks to show, with their depths: all, those down to layers, or the model alone."""
     return [(depth, part) for depth, part in cost.walk() if depth <= DEPTH[by]]

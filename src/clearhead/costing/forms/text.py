@@ -12,13 +12,39 @@ _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def tidy(expression: Expr) -> str:
-    """An expression for a terminal, B in front and lengths first: ``B·(4·n·d² + 2·n²·d)``."""
-    terms = list(Add.make_args(_flat(expression)))
-    front = ""
-    if len(terms) > 1 and all(term.has(B) and term.as_powers_dict().get(B) == 1 for term in terms):
-        front, terms = "B·", [term / B for term in terms]
-    written = _sum(terms)
+    """An expression for a terminal, B in front and lengths first: ``B·(2·n²·d + 4·n·d²)``."""
+    front, terms = _without_batch(expression)
+    return f"{front}({_sum(terms)})" if front else _sum(terms)
+
+
+def compact(expression: Expr) -> str:
+    """The same with what is there in every layer in one bracket: ``B·(L·(2·n²·d + 4·n·d²) + n·d·V)``."""
+    front, terms = _without_batch(expression)
+    layers: dict[Symbol, list[Expr]] = {}
+    for term in terms:
+        for symbol in sorted(term.free_symbols, key=str):
+            if re.fullmatch(r"L(_\w+)?", symbol.name) and term.as_powers_dict().get(symbol) == 1:
+                layers.setdefault(symbol, []).append(term)
+                break
+    grouped = {symbol: inside for symbol, inside in layers.items() if len(inside) > 1}
+    rest = [term for term in terms if not any(term in inside for inside in grouped.values())]
+    if not grouped:
+        return tidy(expression)
+    pieces = [f"{symbol}·({_sum([term / symbol for term in inside])})" for symbol, inside in grouped.items()]
+    if not rest and len(pieces) == 1:
+        return front + pieces[0]
+    if rest and (text := _sum(rest)):
+        pieces.append(text)
+    written = " + ".join(pieces).replace("+ −", "− ")
     return f"{front}({written})" if front else written
+
+
+def _without_batch(expression: Expr) -> tuple[str, list[Expr]]:
+    """``B·`` and the terms without it, if several terms have it, all of them."""
+    terms = list(Add.make_args(_flat(expression)))
+    if len(terms) > 1 and all(term.has(B) and term.as_powers_dict().get(B) == 1 for term in terms):
+        return "B·", [term / B for term in terms]
+    return "", terms
 
 
 def _flat(expression: Expr) -> Expr:
@@ -41,7 +67,7 @@ def _sum(terms: list[Expr]) -> str:
 
 
 def _rank(term: Expr) -> tuple[int, int, str]:
-    """Terms with more letters, and with higher powers of the lengths, come first; logarithms behind, numbers last."""
+    """Terms with more letters, and with higher powers of the lengths, come first, then logarithms, then numbers."""
     powers = term.as_powers_dict()
     degree = sum(int(power) for base, power in powers.items() if isinstance(base, Symbol) and power.is_Integer)
     lengths = sum(int(power) for base, power in powers.items() if base in (n, m, t) and power.is_Integer)

@@ -60,7 +60,7 @@ class Traced:
 
 
 class _Calling(nn.Module):
-    """A module behind a function that calls it, as torch.export wants a module that takes tensors alone."""
+    """A module that takes tensors alone, as torch.export wants it: the function says how to call the module inside."""
 
     def __init__(self, inner: nn.Module, call: Callable[..., Tensor]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The layers of Table 1 (L4.6) as they run: work, products behind each other, and how many layers join all positions.
+"""The layers of Table 1 (L4.6) as they run: work, sequential products, and how many layers join all positions.
 
 Attention, recurrence, convolution and restricted attention in their plainest form, so that the table can be measured.
 """
@@ -70,7 +70,7 @@ class Measured:
 
     macs: int
     chain: int
-    """Matrix products behind each other."""
+    """Sequential matrix products."""
     layers: int
     """How many such layers it takes until the last token depends on the first."""
 

@@ -88,7 +88,7 @@ def operator_cost(call: Call) -> OperatorCost:
         idle = name in ("mul", "div") and len(call.inputs) > 1 and _is_one(call.inputs[1])
         return OperatorCost() if idle else OperatorCost(operations=numel(call.output), span=ONE)
     if name not in _COSTS:
-        raise ClearheadError(f"nobody said what torch's operator {call.name!r} costs")
+        raise ClearheadError(f"no cost is stated for torch's operator {call.name!r}")
     return _COSTS[name](call)
 
 
