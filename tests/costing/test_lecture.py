@@ -167,7 +167,7 @@ def test_L4_5_attention_without_projections_beats_a_recurrent_layer_up_to_n_equa
 
 
 def test_L4_6_table_1_is_what_the_layers_do() -> None:
-    """L4.6: work, products behind each other and longest paths, each as measured on a layer that runs."""
+    """L4.6: work, sequential products and longest paths, each as measured on a layer that runs."""
     sizes = {n: LENGTH, d: WIDTH, letter("k"): KERNEL, letter("r"): NEIGHBOURS}
     rows = {row[0]: row for row in table_1().rows}
     for layer in (

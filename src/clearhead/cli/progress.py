@@ -113,7 +113,7 @@ class ProgressLine:
     step: int
     steps: int
     seconds_left: float | None = None
-    """None while nobody knows."""
+    """None while it is unknown."""
     loss: float | None = None
     speed: float | None = None
     """Tokens a second."""

@@ -25,7 +25,7 @@ def run(
     ] = None,
     beam_size: Annotated[int | None, typer.Option(help="Beams of the search; 1 is greedy and fastest.")] = None,
     n_best: Annotated[int, typer.Option(min=1, help="Answers to each line: `line ||| answer ||| score`.")] = 1,
-    scores: Annotated[bool, typer.Option("--scores", help="Add log p of each answer, behind a tab.")] = False,
+    scores: Annotated[bool, typer.Option("--scores", help="Add log p of each answer, after a tab.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line; fields of JSONL input stay.")] = False,
     read_as: Annotated[
         Literal["auto", "text", "jsonl"],

@@ -25,7 +25,7 @@ class Lines:
     log_x: bool = False
     log_y: bool = False
     marks: tuple[tuple[float, float, str], ...] = ()
-    """Places (x, y) with a word beside them."""
+    """Points (x, y) with labels."""
     x_range: tuple[float, float] | None = None
     """How far the common axis reaches at least; as far as the curves do if None."""
     from_zero: bool = False

@@ -21,7 +21,7 @@ _PAPER = f"<style>{STYLE}\nsvg {{ background: var(--plot-paper); }}</style>"
 
 
 def svg(figure: Figure, *, standalone: bool = False) -> str:
-    """The figure as an ``<svg>`` element; standalone with its own style and title, as a file needs them."""
+    """Draw a figure as an ``<svg>`` element; with ``standalone``, it has its own style and title, for a file."""
     height, body = _drawn(figure, titled=standalone)
     size = f'width="{WIDTH}" height="{height}"' if standalone else ""
     return (

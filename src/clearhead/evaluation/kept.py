@@ -17,7 +17,7 @@ from clearhead.evaluation.scores import Scores
 from clearhead.files import sha256_of, write_whole
 from clearhead.predictor import load
 from clearhead.recipe import metrics_for
-from clearhead.training import telling
+from clearhead.training import clear_write_errors
 
 NAME = "scores.json"
 FORMAT = 2
@@ -50,7 +50,7 @@ def scores_of_run(folder: Path, corpus: Corpus[Any], *, metric: str, step: int) 
     content = facts | {"clearhead": version("clearhead"), "main": list(metrics_for(material, "dev", "main"))}
     content |= {part: found.table() for part, found in scores.items()}
     content["checksum"] = _checksum(content)
-    with telling(folder / NAME):
+    with clear_write_errors(folder / NAME):
         write_whole(folder / NAME, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
     return scores, True
 

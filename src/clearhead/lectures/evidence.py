@@ -70,7 +70,7 @@ class Wrong:
 
 @dataclass(frozen=True)
 class EvidenceTable:
-    """Numbers that say more side by side."""
+    """A table of values."""
 
     title: str
     header: tuple[str, ...]

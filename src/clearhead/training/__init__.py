@@ -9,7 +9,7 @@ from clearhead.training.process_group import SINGLE, ProcessGroup, open_process_
 from clearhead.training.report import Report, SilentReport
 from clearhead.training.resuming import StatedRecipe, opened
 from clearhead.training.trainer import Progress, Trainer
-from clearhead.training.writing import telling
+from clearhead.training.writing import clear_write_errors
 
 __all__ = [
     "SINGLE",
@@ -25,13 +25,13 @@ __all__ = [
     "StatedRecipe",
     "Trainer",
     "batch_loss",
+    "clear_write_errors",
     "has_trained",
     "objective_of",
     "open_process_group",
     "opened",
     "prepare",
     "reopen",
-    "telling",
     "threads_for_each",
     "token_loss",
 ]

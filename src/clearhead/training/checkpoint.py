@@ -21,7 +21,7 @@ from torch import Tensor, optim
 from clearhead.errors import DamagedFile
 from clearhead.files import write_whole
 from clearhead.models import add_tensors
-from clearhead.training.writing import telling
+from clearhead.training.writing import clear_write_errors
 
 _NAME = re.compile(r"step-(\d+)\.safetensors")
 KEPT = 2
@@ -42,7 +42,7 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
     state = json.dumps(checkpoint.state)
     metadata = {"state": state, "checksum": _checksum(tensors, state)}
     path = folder / f"step-{step:09}.safetensors"
-    with telling(path):
+    with clear_write_errors(path):
         write_whole(path, save_tensors(tensors, metadata))
         unfinished = folder.glob(".step-*")  # left by a run that was killed while it wrote
         beginning = [file for file in _files(folder)[1:] if _step(file) == 0]

@@ -33,9 +33,9 @@ from clearhead.training.process_group import SINGLE, ProcessGroup
 
 DEFAULT_MINUTES = 10.0
 FOR_EVALUATIONS = 0.12
-"""Part of a budget in minutes that is kept for looks at dev and checkpoints."""
+"""Part of a budget in minutes that is reserved for evaluations and checkpoints."""
 FEWEST_EVALUATIONS, MOST_EVALUATIONS = 4, 20
-"""Looks at dev in a run with a budget in minutes: one a minute, within these bounds."""
+"""Evaluations on dev in a run with a budget in minutes: one a minute, within these bounds."""
 _UNFINISHED = ".preparing"
 _TOKENIZERS = "tokenizers.json"
 

@@ -1,8 +1,12 @@
-"""What a run writes to its folder, and tells whoever listens.
+"""Writes the progress of a run to its folder, and passes it on to a listener.
 
-``metrics.jsonl`` holds what follows from the recipe alone, so that a resumed run writes the very same file: rows of
-``"kind": "train"`` and ``"kind": "dev"``. ``clock.jsonl`` holds how long it took; ``train.log`` the lines for people;
-``tensorboard/`` the same curves, if asked for. Of the first two, checkpoints keep checksums.
+- ``metrics.jsonl``: rows of ``"kind": "train"`` and ``"kind": "dev"``. They depend on the recipe alone, so that a
+  resumed run writes the same file, byte for byte.
+- ``clock.jsonl``: how long it took.
+- ``train.log``: the messages.
+- ``tensorboard/``: the same curves, if ``training.tensorboard`` is set.
+
+Checkpoints store checksums of the first two.
 """
 
 import hashlib
@@ -16,7 +20,7 @@ from typing import Any
 from clearhead.errors import MissingExtra
 from clearhead.events import Event, Listener, ignore
 from clearhead.files import write_whole
-from clearhead.training.writing import telling
+from clearhead.training.writing import clear_write_errors
 
 METRICS, CLOCK = "metrics.jsonl", "clock.jsonl"
 Row = Mapping[str, float | str]
@@ -39,10 +43,10 @@ class Report:
         self._emit: Listener = listener or ignore
         self._board = _Board(folder / "tensorboard") if tensorboard else None
         self.logs = True
-        """Whether lines for people go to the log too: not if they stand there already."""
+        """Whether messages are also written to ``train.log``; False while repeating what the log already has."""
 
     def say(self, text: str) -> None:
-        """A line for people: to the listener and to the log."""
+        """Write a message to the listener and to the log."""
         if self.logs:
             self.log(text)
         self._emit(Event("note", text))
@@ -50,17 +54,17 @@ class Report:
     def log(self, text: str) -> None:
         """Write a message to the log only."""
         path = self.folder / "train.log"
-        with telling(path), path.open("a", encoding="utf-8") as log:
+        with clear_write_errors(path), path.open("a", encoding="utf-8") as log:
             log.write(text + "\n")
 
     def start(self, step: int) -> None:
-        """The steps begin, or continue after this one."""
+        """Report that the steps begin, or continue after this one."""
         if self._board is not None:
             self._board.open(step)
         self._emit(Event("start", step=step, steps=self.steps, category="training"))
 
     def stop(self) -> None:
-        """The steps have ended."""
+        """Report that the steps have ended."""
         if self._board is not None:
             self._board.close()
         self._emit(Event("end", steps=self.steps))
@@ -98,7 +102,7 @@ class Report:
         for name in (METRICS, CLOCK):
             path = self.folder / name
             if path.is_file():
-                with telling(path), path.open("r+b") as stream:
+                with clear_write_errors(path), path.open("r+b") as stream:
                     content = stream.read()
                     os.fsync(stream.fileno())
                 found[name] = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
@@ -137,7 +141,7 @@ class Report:
 
     def _append(self, name: str, row: Row) -> None:
         path = self.folder / name
-        with telling(path), path.open("a", encoding="utf-8") as stream:
+        with clear_write_errors(path), path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(dict(row)) + "\n")
 
 

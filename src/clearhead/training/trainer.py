@@ -409,7 +409,7 @@ def _copy(into: dict[str, Tensor], tensors: dict[str, Tensor], prefix: str) -> N
 
 @contextmanager
 def _stop_signals() -> Iterator[list[int]]:
-    """While inside, SIGINT and SIGTERM are noted in a list instead of ending the process; afterwards all is as before.
+    """Collect SIGINT and SIGTERM in a list instead of ending the process; restore the handlers afterwards.
 
     Only the main thread may handle signals: in another one nothing is noted.
     """

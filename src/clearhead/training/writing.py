@@ -8,7 +8,7 @@ from clearhead.errors import ClearheadError
 
 
 @contextmanager
-def telling(path: Path) -> Iterator[None]:
+def clear_write_errors(path: Path) -> Iterator[None]:
     """Turn an ``OSError`` while this file is written into one line that names it and says what to do."""
     try:
         yield

@@ -29,8 +29,11 @@ class AnswerStream:
     """The answers to many lines, as ``clearhead.answer_lines`` gives them: iterate over it, once.
 
     Each item is the list of lines that were answered since the last one, in order: a line's ``number``, its ``rows``
-    (one, or one for each of the n best) and its ``warnings``. ``total`` is how many lines there are; None if that is
-    not known before they are read.
+    (one, or one for each of the n best) and its ``warnings``.
+
+    Args:
+        batches: these lists.
+        total: how many lines there are; None if that is not known before they are read.
     """
 
     def __init__(self, batches: "Iterator[list[Answered]]", total: int | None) -> None:

@@ -23,10 +23,10 @@ from clearhead.training import (
     SilentReport,
     StatedRecipe,
     Trainer,
+    clear_write_errors,
     open_process_group,
     opened,
     reopen,
-    telling,
     threads_for_each,
 )
 
@@ -92,7 +92,7 @@ def make_trainer(run: Prepared, group: ProcessGroup = SINGLE, listener: Listener
 
     def save_best(best: Model) -> None:
         path = run.folder / "best.safetensors"
-        with telling(path):
+        with clear_write_errors(path):
             save_model(SavedModel(best, run.recipe, run.tokenizers), path)
 
     def evaluate(average: Model) -> dict[str, float]:

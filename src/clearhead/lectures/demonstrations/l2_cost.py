@@ -111,7 +111,7 @@ def parallel_training() -> Evidence:
         ),
         tables=(
             EvidenceTable(
-                "Operations that wait for each other (tiny, 2 layers, 32 source tokens)",
+                "Sequential operations (tiny, 2 layers, 32 source tokens)",
                 ("target tokens m", "training", "greedy decoding"),
                 tuple(zip(lengths, training, decoding, strict=True)),
             ),

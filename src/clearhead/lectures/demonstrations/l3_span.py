@@ -137,7 +137,7 @@ def two_dimensions_in_parallel() -> Evidence:
                 Measure("additional steps when an image of 8 × 8 is doubled", 16, grown[0]),
             ),
         ),
-        tables=(EvidenceTable("Steps of the layer on pictures", ("picture", "formula", "traced graph"), tuple(rows)),),
+        tables=(EvidenceTable("Steps of the layer on images", ("picture", "formula", "traced graph"), tuple(rows)),),
     )
 
 

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from clearhead.lectures.formula.parse import Accent, Fraction, Leaf, Node, Root, Row, Scripts, parse
+from clearhead.lectures.formula.parse import Accent, Fraction, Leaf, Node, Nodes, Root, Scripts, parse
 from clearhead.lectures.formula.plain import plain
 
 
@@ -19,7 +19,7 @@ def _element(node: Node) -> str:
     match node:
         case Leaf():
             return _leaf(node)
-        case Row(parts, fenced):
+        case Nodes(parts, fenced):
             inner = [_element(part) for part in parts]
             if fenced:
                 inner[0], inner[-1] = (_fence(parts[index], index) for index in (0, -1))

@@ -29,7 +29,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Row:
+class Nodes:
     """A row of nodes; ``fenced`` if the first and the last grow with their content."""
 
     parts: tuple["Node", ...]
@@ -68,11 +68,11 @@ class Scripts:
     sup: "Node | None"
 
 
-Node = Leaf | Row | Fraction | Root | Accent | Scripts
+Node = Leaf | Nodes | Fraction | Root | Accent | Scripts
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\d+(?:[.,]\d+)*|\s+|.")
 
 
-def parse(latex: str) -> Row:
+def parse(latex: str) -> Nodes:
     """Parse one line; raise ``ValueError`` for anything outside the subset, so that no formula is shown in part."""
     parser = _Parser(_TOKEN.findall(latex))
     row = parser.row()
@@ -91,12 +91,12 @@ class _Parser:
             self.tokens.pop(0)
         return self.tokens[0] if self.tokens else None
 
-    def row(self) -> Row:
+    def row(self) -> Nodes:
         """All nodes up to the closing token."""
         parts: list[Node] = []
         while self.next() not in (None, "}", "\\right"):
             parts.append(self.scripted())
-        return Row(tuple(parts))
+        return Nodes(tuple(parts))
 
     def expect(self, token: str) -> None:
         """Read a required token."""
@@ -163,7 +163,7 @@ class _Parser:
         if name == "left":
             opening, inside = self.one(), self.row()
             self.expect("\\right")
-            return Row((opening, *inside.parts, self.one()), fenced=True)
+            return Nodes((opening, *inside.parts, self.one()), fenced=True)
         return _named(name)
 
 

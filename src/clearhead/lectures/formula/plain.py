@@ -1,6 +1,6 @@
 """Formulas for a terminal, as one line of Unicode."""
 
-from clearhead.lectures.formula.parse import Accent, Fraction, Leaf, Node, Root, Row, Scripts, parse
+from clearhead.lectures.formula.parse import Accent, Fraction, Leaf, Node, Nodes, Root, Scripts, parse
 
 _SUPER = dict(zip("0123456789n⊤′", "⁰¹²³⁴⁵⁶⁷⁸⁹ⁿᵀ′", strict=True))
 _SUB = dict(zip("0123456789", "₀₁₂₃₄₅₆₇₈₉", strict=True))
@@ -22,7 +22,7 @@ def _text(node: Node) -> str:
     match node:
         case Leaf():
             return _leaf(node)
-        case Row():
+        case Nodes():
             return _join(node)
         case Fraction(over, under):
             return f"{_bracketed(over)}/{_whole(under)}"
@@ -42,7 +42,7 @@ def _leaf(leaf: Leaf) -> str:
     return leaf.text
 
 
-def _join(row: Row) -> str:
+def _join(row: Nodes) -> str:
     text = ""
     for index, part in enumerate(row.parts):
         piece = _text(part)
@@ -96,12 +96,12 @@ def _scripts(node: Scripts) -> str:
 def _whole(node: Node) -> str:
     """Add parentheses around anything but a single term; ∂x is one."""
     text = _text(node)
-    several = isinstance(node, Row) and len(node.parts) > (2 if text.startswith("∂") else 1)
+    several = isinstance(node, Nodes) and len(node.parts) > (2 if text.startswith("∂") else 1)
     return f"({text})" if several else text
 
 
 def _bracketed(node: Node) -> str:
     """Add parentheses around a sum or a product above a fraction."""
     text = _text(node)
-    simple = not isinstance(node, Row) or not any(letter in text for letter in " /·×−∣")
+    simple = not isinstance(node, Nodes) or not any(letter in text for letter in " /·×−∣")
     return text if simple else f"({text})"

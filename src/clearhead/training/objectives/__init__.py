@@ -9,11 +9,11 @@ from clearhead.training.objectives.images import Images
 from clearhead.training.objectives.labels import Labels
 from clearhead.training.objectives.masked_tokens import MaskedTokens
 from clearhead.training.objectives.pairs import Pairs, batch_loss
-from clearhead.training.objectives.texts import Texts
+from clearhead.training.objectives.texts import NextTokens
 
 _OBJECTIVES: dict[str, type[Objective[Any, Any, Any]]] = {
     "pairs": Pairs,
-    "texts": Texts,
+    "texts": NextTokens,
     "gaps": MaskedTokens,
     "labels": Labels,
     "pictures": Images,

@@ -34,7 +34,7 @@ class MaskedTokens(Objective[EncodedTexts, EncoderModel, TextBatch]):
     when_too_long = "cut into pieces, so that every token is still used once"
 
     def learn(self, corpus: Corpus[Text]) -> tuple[Codecs, Recipe]:
-        """One tokenizer with <mask>, and a head over its tokens."""
+        """Learn one tokenizer with <mask>, and set a head over its tokens."""
         codec = learn_codec(sample(corpus, "text"), self.recipe.data.text, masked=True, case=self.recipe.data.case)
         assert codec.mask is not None
         recipe = with_vocabulary(self.recipe, len(codec), len(codec), mask=codec.mask)

@@ -31,7 +31,7 @@ class Pairs(Objective[EncodedPairs, Seq2Seq, Batch]):
     when_too_long = "left out"
 
     def learn(self, corpus: Corpus[Pair]) -> tuple[Codecs, Recipe]:
-        """A tokenizer for each side, or one for both."""
+        """Learn a tokenizer for each side, or one for both."""
         source, target = learn_codecs(sample(corpus, "source"), sample(corpus, "target"), self.recipe.data)
         recipe = with_vocabulary(self.recipe, len(source), len(target))
         return (source, target), with_tie(recipe, "all" if source is target else "output")

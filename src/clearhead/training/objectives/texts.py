@@ -26,7 +26,7 @@ from clearhead.training.loss import token_loss
 from clearhead.training.objectives.base import Codecs, Objective, sample, with_tie, with_vocabulary
 
 
-class Texts(Objective[EncodedWindows, LanguageModel, TextBatch]):
+class NextTokens(Objective[EncodedWindows, LanguageModel, TextBatch]):
     """−Σ log p(y_l | y_<l): every token of a line, and its end."""
 
     usual_smoothing = 0.0
@@ -34,7 +34,7 @@ class Texts(Objective[EncodedWindows, LanguageModel, TextBatch]):
     when_too_long = "cut into windows, so that every token is still predicted once"
 
     def learn(self, corpus: Corpus[Text]) -> tuple[Codecs, Recipe]:
-        """One tokenizer; prompts begin with <s>, as lines do."""
+        """Learn one tokenizer; prompts begin with <s>, as lines do."""
         codec = learn_codec(sample(corpus, "text"), self.recipe.data.text, case=self.recipe.data.case)
         recipe = with_vocabulary(self.recipe, len(codec), len(codec), start=BOS)
         return (codec, codec), with_tie(recipe, "output")
