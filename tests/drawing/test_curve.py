@@ -36,7 +36,7 @@ def test_panels_hold_what_was_measured() -> None:
     assert points(loss, 1) == [(100.0, 2.0), (200.0, 2.0), (300.0, 2.0), (400.0, 2.0)]
     assert points(error) == [(100.0, 60.0), (200.0, 35.0), (300.0, 10.0), (400.0, 35.0)]
     assert error.marks == ((300.0, 10.0, "best"),)
-    assert "best 10 at step 300" in error.title
+    assert "best 10.00 at step 300" in error.title
     assert "from 60 to 35 at step 400" in error.alt
 
 
@@ -44,6 +44,15 @@ def test_more_may_be_better() -> None:
     _, accuracy = panels(rows(), metric="line_error", rising=True)
     assert accuracy.marks[0][:2] == (100.0, 60.0)
     assert accuracy.y_label == "higher is better"
+
+
+def test_of_equal_values_the_one_with_the_lower_loss_is_the_best_as_in_training() -> None:
+    tied = [
+        {"kind": "dev", "step": step, "dev_bleu": bleu, "dev_loss": loss}
+        for step, bleu, loss in ((10, 5.0, 0.3), (20, 5.0, 0.1), (30, 5.0, 0.1), (40, 4.0, 0.01))
+    ]
+    _, panel = panels(tied, metric="bleu", rising=True)
+    assert panel.marks[0][0] == 20.0
 
 
 def test_of_equal_values_the_first_is_the_best() -> None:

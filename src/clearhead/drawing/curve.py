@@ -52,7 +52,8 @@ def panels(rows: Iterable[Row], *, metric: str, rising: bool = False, steps: int
     if train_loss or dev_loss:
         found.append(_loss_panel(train_loss, dev_loss, steps))
     if measured and metric != "loss":
-        found.append(_metric_panel(measured, metric.replace("_", " "), rising, steps))
+        best = _best(measured, dict(dev_loss), rising)
+        found.append(_metric_panel(measured, best, metric.replace("_", " "), rising, steps))
     return tuple(found)
 
 
@@ -78,15 +79,24 @@ def _loss_panel(train: _Points, dev: _Points, steps: int | None) -> Lines:
     )
 
 
-def _metric_panel(points: _Points, name: str, rising: bool, steps: int | None) -> Lines:
-    # of equal values the first is the best: later evaluations did not improve on it
-    step, value = max(points, key=lambda point: (point[1] if rising else -point[1], -point[0]))
+def _best(points: _Points, losses: Mapping[float, float], rising: bool) -> tuple[float, float]:
+    """The evaluation that training keeps: of equal ones that with the lower loss, of those the first."""
+
+    def rank(point: tuple[float, float]) -> tuple[float, float, float]:
+        step, value = point
+        return value if rising else -value, -losses.get(step, math.inf), -step
+
+    return max(points, key=rank)
+
+
+def _metric_panel(points: _Points, best: tuple[float, float], name: str, rising: bool, steps: int | None) -> Lines:
+    step, value = best
     return Lines(
-        title=f"{name[:1].upper()}{name[1:]} on dev, best {value:.4g} at step {step:,.0f}",
-        alt=f"{name}: {_journey(points)}; best {value:.4g} at step {step:,.0f}",
+        title=f"{name[:1].upper()}{name[1:]} on dev, best {value:.2f} at step {step:,.0f}",
+        alt=f"{name}: {_journey(points)}; best {value:.2f} at step {step:,.0f}",
         x_label="steps",
         y_label=f"{'higher' if rising else 'lower'} is better",
-        series=(_series(f"{name} on dev", _thinned(points, keep=(step, value))),),
+        series=(_series(f"{name} on dev", _thinned(points, keep=best)),),
         marks=((step, value, "best"),),
         x_range=_range(steps),
         from_zero=not rising,
