@@ -21,7 +21,7 @@ from tests.training.toy import SMALL
 
 def new_run(folder: Path, *overrides: str) -> Trainer:
     derived, stated = data_settings({"train": "digits"})
-    recipe = read_recipe(None, *derived, *stated, *SMALL, "training.steps=24", *overrides)
+    recipe = read_recipe(None, *derived, *SMALL, "training.steps=24", *overrides, settings=stated)
     return make_trainer(prepare(recipe, folder))
 
 
