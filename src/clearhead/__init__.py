@@ -71,11 +71,11 @@ if TYPE_CHECKING:
     from clearhead.lectures import find_claims as find_claims
     from clearhead.lectures import save_lecture_page as save_lecture_page
     from clearhead.machine import refuse_torch_without_room as refuse_torch_without_room
-    from clearhead.models import Block as Block
     from clearhead.models import BlockTree as BlockTree
     from clearhead.models import ClassifierModel as ClassifierModel
     from clearhead.models import EncoderModel as EncoderModel
     from clearhead.models import LanguageModel as LanguageModel
+    from clearhead.models import ModelBlock as ModelBlock
     from clearhead.models import SavedModel as SavedModel
     from clearhead.models import Seq2Seq as Seq2Seq
     from clearhead.models import build as build
@@ -160,7 +160,7 @@ _CONTENTS: dict[str, list[str]] = {
     "models": [
         *("Seq2Seq", "LanguageModel", "EncoderModel", "ClassifierModel", "build", "count_parameters"),
         "influence",
-        *("Block", "BlockTree"),
+        *("ModelBlock", "BlockTree"),
         *("SavedModel", "save_model", "load_model", "pick_device"),
     ],
     "costing": ["ModelCost", "Cost", "Formula", "Compared", "Crossover", "CostReport"],

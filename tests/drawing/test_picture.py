@@ -15,7 +15,7 @@ def test_a_picture_shows_itself() -> None:
     picture = draw(BARS, HEAT)
     root = check(picture._repr_html_())
     assert texts(root, "figcaption") == [BARS.title, HEAT.title]
-    assert repr(picture) == f"Picture({BARS.title}; Weights)"
+    assert repr(picture) == f"Drawing({BARS.title}; Weights)"
     assert "█" in str(picture)
     ET.fromstring(picture.svg())
 

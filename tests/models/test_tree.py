@@ -7,23 +7,23 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.errors import TooLong
-from clearhead.models import Block, Model, block_tree, build, count_parameters
+from clearhead.models import Model, ModelBlock, block_tree, build, count_parameters
 from clearhead.recipe import read_recipe
 from tests.drawing.test_html import check, texts
 from tests.models import zoo
 
 
-def every(found: Iterable[Block]) -> Iterator[Block]:
+def every(found: Iterable[ModelBlock]) -> Iterator[ModelBlock]:
     for block in found:
         yield block
         yield from every(block.inner)
 
 
-def blocks(model: Model, line: str) -> tuple[Block, ...]:
+def blocks(model: Model, line: str) -> tuple[ModelBlock, ...]:
     return block_tree(model, "a name", line).blocks
 
 
-def named(model: Model, line: str = "hello") -> dict[str, Block]:
+def named(model: Model, line: str = "hello") -> dict[str, ModelBlock]:
     return {block.name: block for block in every(blocks(model, line))}
 
 

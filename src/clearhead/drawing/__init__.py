@@ -2,17 +2,17 @@
 
 from clearhead.drawing.curve import curve, curve_svg
 from clearhead.drawing.figure import Bars, Figure, Heat, Lines, Series
-from clearhead.drawing.picture import Picture, draw
+from clearhead.drawing.picture import Drawing, draw
 from clearhead.drawing.svg import STYLE, svg
 from clearhead.drawing.text import text
 
 __all__ = [
     "STYLE",
     "Bars",
+    "Drawing",
     "Figure",
     "Heat",
     "Lines",
-    "Picture",
     "Series",
     "curve",
     "curve_svg",

@@ -9,7 +9,7 @@ from clearhead.drawing.text import text
 
 
 @dataclass(frozen=True, repr=False)
-class Picture:
+class Drawing:
     """Figures side by side, as ``draw`` returns them."""
 
     figures: tuple[Figure, ...]
@@ -19,7 +19,7 @@ class Picture:
         return side_by_side(self.figures)
 
     def __repr__(self) -> str:
-        return f"Picture({'; '.join(figure.title for figure in self.figures)})"
+        return f"Drawing({'; '.join(figure.title for figure in self.figures)})"
 
     def __str__(self) -> str:
         return "\n\n".join(map(text, self.figures))
@@ -28,7 +28,7 @@ class Picture:
         return fragment(figures_html(self.figures))
 
 
-def draw(*figures: Figure) -> Picture:
+def draw(*figures: Figure) -> Drawing:
     """Figures as a picture: a notebook shows it, ``print`` writes it with letters, ``svg()`` is for a file.
 
     >>> from clearhead.drawing import Bars, draw
@@ -40,4 +40,4 @@ def draw(*figures: Figure) -> Picture:
     """
     if not figures:
         raise TypeError("draw() needs a figure")
-    return Picture(figures)
+    return Drawing(figures)

@@ -9,15 +9,15 @@ from clearhead.models.influence import influence
 from clearhead.models.lm import LanguageModel
 from clearhead.models.outline import model_bytes, outline, require_model_memory
 from clearhead.models.seq2seq import Seq2Seq
-from clearhead.models.tree import Block, BlockTree, block_tree
+from clearhead.models.tree import BlockTree, ModelBlock, block_tree
 
 __all__ = [
-    "Block",
     "BlockTree",
     "ClassifierModel",
     "EncoderModel",
     "LanguageModel",
     "Model",
+    "ModelBlock",
     "SavedModel",
     "Seq2Seq",
     "State",

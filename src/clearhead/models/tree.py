@@ -22,7 +22,7 @@ Shapes = dict[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Block:
+class ModelBlock:
     """A box that a reader of the lectures would draw."""
 
     name: str
@@ -35,7 +35,7 @@ class Block:
     """Whether all its weights are those of an earlier block."""
     shape: tuple[int, ...]
     """Of what it puts out; () if that is no tensor, or if it did not run."""
-    inner: tuple["Block", ...]
+    inner: tuple["ModelBlock", ...]
     """The blocks inside it."""
 
     @property
@@ -55,13 +55,13 @@ class BlockTree:
 
     title: str
     """Name, family and parameters."""
-    blocks: tuple[Block, ...]
+    blocks: tuple[ModelBlock, ...]
     inputs: str
     """What ran through them: ``a line of 26 tokens``, ``an image``."""
     notes: tuple[str, ...] = ()
     """What the settings of the recipe bring along."""
 
-    def walk(self) -> Iterator[tuple[int, Block]]:
+    def walk(self) -> Iterator[tuple[int, ModelBlock]]:
         """Every block with its depth, depth first."""
         yield from _walk(self.blocks, 0)
 
@@ -135,12 +135,12 @@ def in_one_line(name: str, facts: Mapping[str, str]) -> str:
     return f"{name}({', '.join(f'{key}: {value}' for key, value in facts.items())})"
 
 
-def _branch(block: Block, depth: int) -> Branch:
+def _branch(block: ModelBlock, depth: int) -> Branch:
     cells = (block.name, block.kind, block.weights, block.shape_out)
     return Branch(cells, tuple(_branch(inner, depth + 1) for inner in block.inner), opened=depth == 0)
 
 
-def _walk(found: Iterable[Block], depth: int) -> Iterator[tuple[int, Block]]:
+def _walk(found: Iterable[ModelBlock], depth: int) -> Iterator[tuple[int, ModelBlock]]:
     for block in found:
         yield depth, block
         yield from _walk(block.inner, depth + 1)
@@ -207,7 +207,7 @@ def _is_block(module: nn.Module) -> bool:
     return ours or next(module.parameters(), None) is not None
 
 
-def _blocks(module: nn.Module, shapes: Shapes, seen: set[int]) -> Iterator[Block]:
+def _blocks(module: nn.Module, shapes: Shapes, seen: set[int]) -> Iterator[ModelBlock]:
     """The blocks inside a module; equal layers are shown once."""
     # a module that stands in two places is shown in both
     for name, child in module._modules.items():
@@ -221,13 +221,13 @@ def _blocks(module: nn.Module, shapes: Shapes, seen: set[int]) -> Iterator[Block
             yield _block(name, child, shapes, seen)
 
 
-def _block(name: str, module: nn.Module, shapes: Shapes, seen: set[int]) -> Block:
+def _block(name: str, module: nn.Module, shapes: Shapes, seen: set[int]) -> ModelBlock:
     parameters = list(module.parameters())
     leaf = not list(module.children())
     tied = leaf and bool(parameters) and all(id(parameter) in seen for parameter in parameters)
     if leaf:
         seen.update(id(parameter) for parameter in parameters)
-    return Block(
+    return ModelBlock(
         name,
         _kind(module),
         sum(parameter.numel() for parameter in parameters),
