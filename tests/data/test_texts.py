@@ -40,12 +40,15 @@ def test_lines_and_labels_are_read(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"x\.txt, line 2: empty line"):
         TEXTS.read(str(lines))
     table = tmp_path / "x.jsonl"
-    table.write_text('{"label": "a", "text": "b"}\n{"label": 1, "text": "b"}\n{"text": "c"}\n')
-    assert [str(item) for item in LABELS.scan(str(table))][1:] == [
-        f'{table}, line {line}: no texts "label" and "text"' for line in (2, 3)
+    rows = ['"a", "text": "b"', '1, "text": "b"', '1.5, "text": "c"', 'true, "text": "c"', '2, "text": 3', "null"]
+    table.write_text("".join(f'{{"label": {row}}}\n' for row in rows))
+    found = list(LABELS.scan(str(table)))
+    assert found[:2] == [Labelled("a", "b", 1), Labelled("1", "b", 2)]  # a whole number may stand for a class
+    assert [str(item) for item in found[2:]] == [
+        f'{table}, line {line}: no texts "label" and "text"' for line in (3, 4, 5, 6)
     ]
     assert next(LABELS.scan(str(table))) == Labelled("a", "b", 1)
-    assert [example.text for example in TEXTS.scan(str(table)) if isinstance(example, Text)] == ["b", "b", "c"]
+    assert [example.text for example in TEXTS.scan(str(table)) if isinstance(example, Text)] == ["b", "b", "c", "c"]
     with pytest.raises(DataError, match="lines of text stand in one file, not in two"):
         TEXTS.read(["a", "b"])
 

@@ -37,6 +37,7 @@ from clearhead.data.formats import (
     format_of,
     shown,
 )
+from clearhead.data.given import GIVEN, write_given
 from clearhead.data.inputs import STDIN, open_input, reads_once, shown_input
 from clearhead.data.labels import training_labels, unknown_labels, with_known_labels
 from clearhead.data.layout import is_json, kind_of, layout_of, named_columns, named_family
@@ -63,6 +64,7 @@ from clearhead.data.tokens import (
 __all__ = [
     "BOS",
     "EOS",
+    "GIVEN",
     "LABELS",
     "MASK",
     "PAD",
@@ -135,6 +137,7 @@ __all__ = [
     "windows",
     "with_known_labels",
     "write_encoded",
+    "write_given",
     "write_pictures",
     "write_texts",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from clearhead.data.inputs import shown_input
-from clearhead.data.layout import BETWEEN, csv_records, kind_of, layout_of, named_columns, object_of
+from clearhead.data.layout import BETWEEN, csv_records, kind_of, layout_of, list_of, named_columns, object_of
 from clearhead.data.lines import read_lines
 
 _HEAD = 20
@@ -35,6 +35,8 @@ def explained(file: str, columns: tuple[str, ...]) -> str:
 def _json(file: str, first: str, columns: tuple[str, ...]) -> tuple[str, list[str]]:
     table = object_of(first)
     if table is None:
+        if (values := list_of(first)) is not None:
+            return f"has JSON lists of {len(values)} values", [f"write {len(columns)} texts: {' and '.join(columns)}"]
         if first.lstrip().startswith("["):
             advice = [f"write one object a line: jq -c '.[]' {shlex.quote(file)} > NEW.jsonl"]
             return "is one JSON list, not an object on each line", advice

@@ -74,7 +74,9 @@ class Format(Generic[E]):
             layout = self.layout(file)
         except DataError:
             return False
-        return layout.kind != "jsonl" or set(layout.fields) <= set(object_of(first_line(file) or "") or ())
+        if layout.kind != "jsonl" or layout.places:
+            return True
+        return set(layout.fields) <= set(object_of(first_line(file) or "") or ())
 
     def notes(self, where: Where | None) -> list[str]:
         """What is decided about the layout of these files that their reader should know."""

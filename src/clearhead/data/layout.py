@@ -41,7 +41,7 @@ class Layout:
     width: int | None
     """Columns that a line must have; None if any number will do that reaches far enough."""
     places: tuple[int, ...]
-    """Where the columns of an example stand, from 0."""
+    """Where the columns of an example stand, from 0; JSON objects have none, JSON lists do."""
     fields: tuple[str, ...]
     """What the columns of an example are called, in JSON objects or in the header."""
     header: tuple[str, ...] = ()
@@ -154,7 +154,7 @@ def csv_records(lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, lis
     while True:
         start = reader.line_num + 1
         try:
-            yield start, [_one_line(cell) for cell in next(reader)]
+            yield start, [one_line(cell) for cell in next(reader)]
         except StopIteration:
             return
         except csv.Error as error:
@@ -162,7 +162,8 @@ def csv_records(lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, lis
             yield start, f"quotes that do not fit ({error}{over})"
 
 
-def _one_line(cell: str) -> str:
+def one_line(cell: str) -> str:
+    """A text without line breaks and tabs inside: spaces stand there instead."""
     if "\n" in cell or "\r" in cell or "\t" in cell:
         return " ".join(part.strip() for part in cell.replace("\r", "\n").replace("\t", "\n").split("\n")).strip()
     return cell
@@ -208,6 +209,11 @@ def _asked_places(file: str, asked: Sequence[str], names: Sequence[str]) -> tupl
 
 
 def _json_layout(file: str, first: str, columns: tuple[str, ...], asked: Sequence[str] | None) -> Layout:
+    if list_of(first) is not None:
+        if asked and not numbered(asked):
+            raise DataError(f"{shown_input(file)}: JSON lists have no names: --columns 1,2")
+        numbers = [int(number) - 1 for number in asked] if asked else range(len(columns))
+        return Layout("jsonl", "", None if asked else len(columns), tuple(numbers), columns)
     if asked:
         if numbered(asked):
             raise DataError(f"{shown_input(file)}: JSON objects have names, not numbers: --columns source,target")
@@ -221,11 +227,21 @@ def _json_layout(file: str, first: str, columns: tuple[str, ...], asked: Sequenc
 
 def object_of(line: str) -> dict[str, Any] | None:
     """The JSON object of a line, or None."""
+    found = _json(line)
+    return found if isinstance(found, dict) else None
+
+
+def list_of(line: str) -> list[Any] | None:
+    """The values of a line that is a JSON list of texts and numbers, or None."""
+    found = _json(line)
+    return found if isinstance(found, list) and found and not any(isinstance(v, list | dict) for v in found) else None
+
+
+def _json(line: str) -> Any:
     try:
-        table = json.loads(line)
+        return json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return table if isinstance(table, dict) else None
 
 
 def _fields_note(file: str, fields: tuple[str, ...], columns: tuple[str, ...]) -> str:

@@ -67,7 +67,7 @@ class OneFile:
             return record if isinstance(record, str) else _chosen(layout, record)
         text = str(record)
         if layout.kind == "jsonl":
-            return _fields(layout, text)
+            return _values(layout, text, self._names)
         if not text.strip():
             return "empty line"
         return [text] if layout.kind == "lines" else _chosen(layout, text.split("\t"))
@@ -119,18 +119,27 @@ def _chosen(layout: Layout, cells: Sequence[str]) -> Columns | str:
     return [cells[place] for place in layout.places]
 
 
-def _fields(layout: Layout, text: str) -> Columns | str:
-    """The texts of a JSON object that are meant."""
+def _values(layout: Layout, text: str, names: tuple[str, ...]) -> Columns | str:
+    """The texts of a JSON object, or of a JSON list, that are meant; a label may also be a whole number."""
     try:
-        table = json.loads(text)
+        found = json.loads(text)
     except (ValueError, RecursionError):
         return "not JSON"
-    table = table if isinstance(table, dict) else {}
-    values = [table.get(field) for field in layout.fields]
-    fields = [value for value in values if isinstance(value, str)]
-    if len(fields) < len(values):
-        names = " and ".join(f'"{name}"' for name in layout.fields)
-        return f"no text{'s' if len(layout.fields) > 1 else ''} {names}"
-    if any(_SURROGATE.search(field) for field in fields):
+    if layout.places:
+        size = max(layout.places) + 1
+        if not isinstance(found, list) or len(found) < size or (layout.width is not None and len(found) != size):
+            return f"not a JSON list of {size} values"
+        values = [found[place] for place in layout.places]
+    else:
+        table = found if isinstance(found, dict) else {}
+        values = [table.get(field) for field in layout.fields]
+    texts = [
+        str(value) if name == "label" and type(value) is int else value
+        for name, value in zip(names, values, strict=True)
+    ]
+    if not all(isinstance(value, str) for value in texts):
+        asked = " and ".join(f'"{name}"' for name in layout.fields)
+        return f"no text{'s' if len(texts) > 1 else ''} {asked}"
+    if any(_SURROGATE.search(value) for value in texts):
         return "an unpaired surrogate, which is no text"
-    return fields
+    return texts

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from clearhead.data import Corpus, Encoded, codecs_of, format_of, plan_epoch, read_corpus
+from clearhead.data import GIVEN, Corpus, Encoded, codecs_of, format_of, plan_epoch, read_corpus
 from clearhead.errors import DamagedFile, DataError, NewerFile, Problem, RecipeError
 from clearhead.files import write_whole
 from clearhead.locks import held
@@ -201,7 +201,7 @@ def _require_input(folder: Path, manifest: Manifest, recipe: Recipe) -> None:
         expected = manifest.files.get(path.name)
         if expected is None or not (problem := damage(path, expected)):
             continue
-        if path.name.startswith("given-"):
+        if path.name.startswith(GIVEN):
             copy, again = "the data that the run was given", "give the same data again"
         elif path.name.startswith("stdin."):
             copy = "what came through the pipe"

@@ -36,7 +36,7 @@ def check(
     """
     from clearhead.data import check_corpus, format_of, read_corpus
 
-    with temporary_files({"train": data, "dev": dev, "test": test}) as parts:
+    with temporary_files({"train": data, "dev": dev, "test": test}, columns=columns) as parts:
         derived, more = data_settings(parts, columns=columns)
         more["data.bad_lines"] = "skip"
         derived = derived if recipe is None else []

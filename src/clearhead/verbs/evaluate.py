@@ -53,7 +53,7 @@ def evaluate(
     if (data is None) == (split is None):
         raise DataError("name what to score on: data, or for a run its split, dev or test")
     reading, others = _reading(settings, columns)
-    with temporary_files({"data": data}) as files:
+    with temporary_files({"data": data}, columns=columns) as files:
         where = files["data"]
         folder = _run_folder(model, split) if split is not None else None
         _require_names(model, where)
@@ -101,7 +101,7 @@ def score(
     """
     listener = listener_of(report)
     reading, others = _reading(settings, columns)
-    with temporary_files({"data": data}) as files:
+    with temporary_files({"data": data}, columns=columns) as files:
         where = files["data"]
         if where is None:
             raise DataError("name what to score: a file, two parallel files, or examples")

@@ -75,17 +75,19 @@ def data_settings(parts: Parts, *, columns: Sequence[str] | None = None) -> tupl
     return [f"model.family={family}"] if family else [], stated
 
 
-def in_files(parts: Mapping[str, Data | None], folder: Path, *, resume: bool = False) -> dict[str, Where | None]:
+def in_files(
+    parts: Mapping[str, Data | None], folder: Path, *, columns: Sequence[str] | None = None, resume: bool = False
+) -> dict[str, Where | None]:
     """The same data, in which what can be read only once, or stands in memory, is a file in ``folder / "data"``.
 
-    A resumed run needs no pipe: what a run has begun with is kept, whatever comes through the pipe now; without
-    ``resume`` one that has not trained yet is begun anew.
+    A resumed run needs no pipe: what a run has begun with is kept, whatever comes through the pipe now, and examples in
+    memory must be the same as before; without ``resume`` a run that has not trained yet is begun anew.
     """
     _require_one_pipe({part: where for part, where in parts.items() if is_named(where)})
     found: dict[str, Where | None] = {}
     for part, where in parts.items():
         if not is_named(where):
-            found[part] = _written(where, folder / "data", part)
+            found[part] = _written(where, folder / "data", part, columns, keep=_begun(folder, resume=resume))
         elif isinstance(where, tuple):
             left, right = (
                 _kept(folder, name, f"{part}-{side}", resume=resume)
@@ -98,17 +100,28 @@ def in_files(parts: Mapping[str, Data | None], folder: Path, *, resume: bool = F
 
 
 @contextmanager
-def temporary_files(parts: Mapping[str, Data | None]) -> Iterator[dict[str, Where | None]]:
+def temporary_files(
+    parts: Mapping[str, Data | None], *, columns: Sequence[str] | None = None
+) -> Iterator[dict[str, Where | None]]:
     """The same for work that leaves nothing behind: examples in memory stand in a file until the block ends."""
     with TemporaryDirectory() as folder:
-        yield {part: where if is_named(where) else _written(where, Path(folder), part) for part, where in parts.items()}
+        yield {
+            part: where if is_named(where) else _written(where, Path(folder), part, columns)
+            for part, where in parts.items()
+        }
 
 
-def _written(data: Any, folder: Path, part: str) -> Path:
+def _written(data: Any, folder: Path, part: str, columns: Sequence[str] | None, *, keep: bool = False) -> Path:
     """Examples in memory as a file."""
     from clearhead.data import write_given  # imports torch: not needed for what has a name
 
-    return write_given(data, folder, part)
+    return write_given(data, folder, part, columns=columns, keep=keep)
+
+
+def _begun(folder: Path, *, resume: bool) -> bool:
+    """Whether what is in a run folder is needed: it is to be resumed, or has trained something."""
+    begun = resume and any((folder / name).exists() for name in ("recipe.toml", "run.json"))
+    return begun or (folder / "best.safetensors").exists() or any((folder / "last").glob("step-*"))
 
 
 def _kept(folder: Path, name: str | Path, part: str, *, resume: bool) -> str | Path:
@@ -120,9 +133,7 @@ def kept_input(folder: Path, name: str = "-", part: str = "train", *, resume: bo
     """Standard input, or a pipe, as a file in the run folder; its first line says what it is."""
     stem = "stdin" if name == "-" else f"{part}-pipe"
     earlier = list((folder / "data").glob(f"{stem}.*"))
-    begun = resume and any((folder / name).exists() for name in ("recipe.toml", "run.json"))
-    trained = (folder / "best.safetensors").exists() or any((folder / "last").glob("step-*"))
-    if earlier and (begun or trained):
+    if earlier and _begun(folder, resume=resume):
         return earlier[0]
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise RecipeError([Problem("", name, "several processes cannot share a pipe: give a file")])

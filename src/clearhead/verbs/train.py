@@ -62,7 +62,7 @@ def train(
     folder = _new_folder() if output is None else Path(output)
     listener = listener_of(report, folder)
     with held(folder) if _leads() else nullcontext():
-        parts = in_files({"train": data, "dev": dev, "test": test}, folder, resume=resume)
+        parts = in_files({"train": data, "dev": dev, "test": test}, folder, columns=columns, resume=resume)
         derived, more = data_settings(parts, columns=columns)
         budgets = {"training.minutes": minutes, "training.steps": steps, "training.epochs": epochs}
         more |= {name: budget for name, budget in budgets.items() if budget is not None}
