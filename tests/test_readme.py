@@ -96,8 +96,8 @@ def test_the_lectures_are_counted_right() -> None:
 
 def test_the_costs_are_what_the_command_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands with their answers, letter by letter, and commands without, which run."""
-    shown = re.findall(r"^\$ clearhead (cost .*)\n((?:.+\n)+?)```", GUIDES["cost.md"], re.MULTILINE)
-    assert len(shown) == 2
+    shown = re.findall(r"^\$ clearhead (cost .*)\n((?:.*\n)+?)```", GUIDES["cost.md"], re.MULTILINE)
+    assert len(shown) == 3
     monkeypatch.chdir(tmp_path)
     for arguments, answer in shown:
         said = typed(*arguments.split()).stdout

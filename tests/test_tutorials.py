@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from clearhead.recipe import registry
+from clearhead.costing import cost
+from clearhead.costing.tracing import counted_macs, saved_bytes, watch
+from clearhead.models import build
+from clearhead.recipe import read_recipe, registry
 
 ROOT = Path(__file__).parent.parent
 TUTORIALS = ROOT / "docs" / "tutorials"
@@ -83,10 +87,38 @@ def test_your_own_attention() -> None:
             if language == "python":
                 exec(compile(block, "own-attention.md", "exec"), names)
         assert names["AverageAttention"].__doc__
+        assert str(names["average"]["encoder"]["layers"]["attention"].macs) == "B·(n²·d + 3·n·d²)"
+        assert str(names["multihead"]["encoder"]["layers"]["attention"].macs) == "B·(2·n²·d + 4·n·d²)"
+        for gated in ("true", "false"):
+            _prove_its_cost(gated)
         with pytest.raises(ValueError, match="registered already"):
             names["clearhead"].register(type("Average", (names["Average"],), {"__doc__": "Another."}), module=object)
     finally:
         registry._kinds["attention"].pop("average", None)
+
+
+def _prove_its_cost(gated: str) -> None:
+    """The tutorial's formula, in all parts of a model: work, span, what autograd keeps, what the cache holds."""
+    sizes = ["model.layers=2", "model.width=16", "model.heads=2", "model.vocabulary.pad=none"]
+    dry = [f"model.dropout.{part}=0.0" for part in ("residual", "embedding")]
+    recipe = read_recipe("tiny", *sizes, *dry, "model.attention.kind=average", f"model.attention.gated={gated}")
+    model: Any = build(recipe, seed=1)
+    formula, place = cost(recipe), {"n": 7, "m": 5, "B": 2}
+    source, target = torch.randint(4, 40, (2, 7)), torch.randint(4, 40, (2, 5))
+    seen = watch(lambda: model(source, target), model, [])
+    assert (formula.macs.at(**place), formula.operations.at(**place)) == (seen.macs, seen.operations)
+    assert (formula.span.at(**place), formula.serial_span.at(**place)) == (seen.span, seen.serial_span)
+    assert formula.saved.at(**place) == saved_bytes(lambda: model(source, target), model)
+    with torch.no_grad():
+        state = model.eval().start(source)
+        for step in range(1, 4):
+            macs = counted_macs(lambda: model.step(target[:, :1], state))
+            of_zeros = 2 * 2 * (step + 7)  # the scores, which depend on positions alone, and which torch multiplies
+            once = formula.read["decoder"].macs.at(n=7, B=2) if step == 1 else 0  # the memory's values
+            assert formula.step.macs.at(t=step, n=7, B=2) + once == macs - of_zeros
+    assert formula.step.cache.at(t=3, n=7, B=2) == state.cache.nbytes
+    spans = [formula.step.span.at(t=step, n=7, B=2) for step in range(1, 6)]
+    assert formula.decode_span.at(**place) == formula.read.span.at(**place) + sum(spans)
 
 
 @pytest.mark.parametrize("page", sorted(path.name for path in TUTORIALS.glob("*.md")))

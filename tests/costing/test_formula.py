@@ -71,6 +71,19 @@ def test_steps_are_summed_in_closed_form() -> None:
         assert total.doit() == sum(step.xreplace({t: sympy.Integer(now)}) for now in range(first, last + 1))
 
 
+def test_a_sum_with_a_maximum_stays_a_sum_until_its_ends_are_numbers() -> None:
+    """Evaluated against the sum itself; t in another formula does not reach inside."""
+    for step in (latest(3 * lg(t) + 1, lg(n) + 5), latest(t, n) + 2 * t * lg(t), latest(lg(t), lg(n)) * lg(t)):
+        total = Formula(total_over_steps(step, n + 1, m))
+        for first, last in ((2, 2), (2, 9), (4, 16), (17, 40)):
+            place = {n: sympy.Integer(first - 1), m: sympy.Integer(last)}
+            steps = [step.xreplace(place | {t: sympy.Integer(now)}) for now in range(first, last + 1)]
+            assert total.at(n=first - 1, m=last, t=3) == sum(steps)
+    written = Formula(total_over_steps(latest(lg(t), n), sympy.Integer(1), m))
+    assert str(written) == "Σ(t = 1 … m; max(lg(t), n))"
+    assert asymptotic(written.expression) == m * n + m * lg(m)
+
+
 def test_growth_keeps_what_no_other_term_outgrows() -> None:
     assert asymptotic(3 * n**2 * d + 7 * n * d**2 + 5 * n * d + 9) == n**2 * d + n * d**2
     assert asymptotic(3 * n**2 * d + 7 * n * d**2, [n]) == n**2

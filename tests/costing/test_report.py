@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 import clearhead
+from clearhead import constants
+from clearhead.attention import blockwise
+from clearhead.attention.paths import FEW_KEYS, MANY_KEYS, MANY_TO_LEARN_FROM
+from clearhead.blocks import feedforward as blocks_feedforward
+from clearhead.blocks import recurrence
 from clearhead.costing import Cost, CostReport, Formula, ModelCost, cost, letter, n
+from clearhead.costing.forms import feedforward, position, recurrent
 from clearhead.costing.forms.lengths import lengths_of
 from clearhead.costing.forms.shares import counted_shares, percent, shares_of
 from clearhead.costing.forms.text import compact
@@ -158,6 +164,28 @@ def test_data_are_json() -> None:
     assert json.loads(json.dumps(found)) == found
     assert (found["at"], found["blocks"]) == ({"n": 10, "m": 5, "B": 2, "t": 5}, [])
     assert [sheet["title"] for sheet in cost("tiny").table(by="layer").json()] == ["tiny", "by layer"]
+
+
+def test_the_page_states_where_attention_changes_its_way() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cost.md").read_text(encoding="utf-8")
+    assert f"over up to {FEW_KEYS} keys" in page
+    assert f"over more than {MANY_KEYS:,} keys" in page
+    assert MANY_KEYS == MANY_TO_LEARN_FROM  # one number on the page stands for both
+
+
+def test_modules_and_formulas_share_their_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same objects, not equal copies: a module and its formula cannot drift apart."""
+    for name, modules in (
+        ("BLOCK", (blockwise, position)),
+        ("GATES", (recurrence, recurrent)),
+        ("STATE_PARTS", (recurrence, recurrent)),
+    ):
+        assert all(vars(module)[name] is vars(constants)[name] for module in modules), name
+    for module in (feedforward, blocks_feedforward):
+        monkeypatch.setattr(module, "HIDDEN_RATIO", 3)  # and it is what they use
+    recipe = read_recipe("ttic", "model.feedforward.kind=standard", "model.layers=1", "model.width=16", "model.heads=2")
+    assert recipe.model.encoder.feedforward.width is None  # type: ignore[attr-defined]
+    assert cost(recipe).parameters.at() == clearhead.count_parameters(clearhead.build(recipe, seed=1))
 
 
 class Tags(HTMLParser):

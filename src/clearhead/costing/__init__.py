@@ -5,7 +5,7 @@
 
 from clearhead.costing.comparison import Compared, side_by_side
 from clearhead.costing.crossovers import Crossover, crossover
-from clearhead.costing.forms.attention import AttentionForm, AttentionSetting, keep
+from clearhead.costing.forms.attention import AttentionForm, AttentionSetting, keep, remembered
 from clearhead.costing.forms.bill import Cost
 from clearhead.costing.forms.crossings import Crossing
 from clearhead.costing.forms.formula import Formula
@@ -60,6 +60,7 @@ __all__ = [
     "multihead_work",
     "n",
     "recurrent_layer",
+    "remembered",
     "require_training_memory",
     "restricted_layer",
     "self_attention_layer",

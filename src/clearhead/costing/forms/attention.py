@@ -91,18 +91,12 @@ def _multihead(
     def project(tokens: Sketch, size: Expr) -> Sketch:
         return (tokens.linear(h * size, bias=spec.bias) if spec.projections else tokens).split_heads(h)
 
+    def candidates(tokens: Sketch) -> tuple[Sketch, Sketch]:
+        keys, values = setting.scheme.rotate(project(tokens, q)), project(tokens, e)
+        return (keys, values) if shrink is None else (shrink(keys, "keys"), shrink(values, "values"))
+
     query = setting.scheme.rotate(project(x, q))
-    candidates = x if memory is None else memory
-    outside = Ledger(letters=letters) if setting.stored else ledger  # what the cache holds was paid for before
-    candidates = replace(candidates, ledger=outside)
-    keys, values = setting.scheme.rotate(project(candidates, q)), project(candidates, e)
-    if shrink is not None:
-        keys, values = shrink(keys, "keys"), shrink(values, "values")
-    if setting.stored:
-        keys, values = (replace(part.detach(), ledger=ledger, time=Time()) for part in (keys, values))
-        ledger.count("cache", keys.storage.size + values.storage.size)
-    if setting.so_far is not None:
-        keys, values = keep(keys, setting.so_far), keep(values, setting.so_far)
+    keys, values = remembered(x if memory is None else memory, candidates, setting=setting)
     if spec.score == "multiplicative":
         ledger.parameter(h, q, q)
         query = query.matmul(replace(ledger.input(x.shape[0], h, q, q), packed=False))  # expanded over the batch
@@ -146,6 +140,24 @@ def _shared_by_layers(spec: LinformerSpec, ledger: Ledger, width: Expr, part: st
 
 
 linformer = AttentionForm(_linformer, shared=_shared_by_layers)
+
+
+def remembered(
+    tokens: Sketch, project: Callable[[Sketch], tuple[Sketch, Sketch]], *, setting: AttentionSetting
+) -> tuple[Sketch, Sketch]:
+    """Keys and values, (b, h, m, q) and (b, h, m, e), which ``project`` makes of tokens, or which a cache holds.
+
+    What the cache holds of the memory was made, and paid for, before the first step.
+    """
+    ledger = tokens.ledger
+    outside = Ledger(letters=ledger.letters) if setting.stored else ledger
+    keys, values = project(replace(tokens, ledger=outside))
+    if setting.stored:
+        keys, values = (replace(part.detach(), ledger=ledger, time=Time()) for part in (keys, values))
+        ledger.count("cache", (keys.numel + values.numel) * FLOAT)
+    if setting.so_far is not None:
+        keys, values = keep(keys, setting.so_far), keep(values, setting.so_far)
+    return keys, values
 
 
 def keep(new: Sketch, so_far: Expr) -> Sketch:

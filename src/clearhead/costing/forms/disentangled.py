@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from sympy import Expr, Integer
 
-from clearhead.costing.forms.attention import AttentionForm, AttentionSetting, choose, keep, without_weights
+from clearhead.costing.forms.attention import AttentionForm, AttentionSetting, choose, remembered, without_weights
 from clearhead.costing.forms.letters import later, least
 from clearhead.costing.forms.norm import token_norm
 from clearhead.costing.forms.position import distances_within
-from clearhead.costing.forms.sketch import FLOAT, INDEX, Ledger, Sketch, Storage, Time, product
+from clearhead.costing.forms.sketch import FLOAT, INDEX, Ledger, Sketch, Storage, product
 from clearhead.recipe import DisentangledSpec
 
 
@@ -34,15 +34,14 @@ def _disentangled(
     """4nd² + (1 or 2)·n²d + 4n·min(n, k)·d, and 4·min(n, k)·d² once for a batch."""
     ledger, width = x.ledger, x.shape[-1]
     h = ledger.letters("h", spec.heads, setting.part)
-    candidates = x if memory is None else memory
-    outside = Ledger(letters=ledger.letters) if setting.stored else ledger
-    query = x.linear(width, bias=spec.bias).split_heads(h)
-    keys, values = (replace(candidates, ledger=outside).linear(width, bias=spec.bias).split_heads(h) for _ in range(2))
-    if setting.stored:
-        keys, values = (replace(part.detach(), ledger=ledger, time=Time()) for part in (keys, values))
-        ledger.count("cache", keys.storage.size + values.storage.size)
-    if setting.so_far is not None:
-        keys, values = keep(keys, setting.so_far), keep(values, setting.so_far)
+
+    def project(tokens: Sketch) -> Sketch:
+        return tokens.linear(width, bias=spec.bias).split_heads(h)
+
+    query = project(x)
+    keys, values = remembered(
+        x if memory is None else memory, lambda seen: (project(seen), project(seen)), setting=setting
+    )
     if x.shape[-2] == 0:  # no queries yet: what decoding computes once
         _prepared(spec, ledger, width, setting.part)
         return x

@@ -45,6 +45,7 @@ class Formula:
             raise ValueError(f"no letter {sorted(unknown)[0]!r} (there are: {', '.join(sorted(known))})")
         given = {known[name]: sympy.Integer(value) for name, value in values.items()}
         value = self.expression.xreplace({**self.sizes, **given})
+        value = value.replace(lambda part: isinstance(part, sympy.Sum), _summed)
         if value.free_symbols:
             return Formula(value)
         value = sympy.nsimplify(value) if value.has(sympy.Float) else value
@@ -133,18 +134,37 @@ def latex(expression: Expr) -> str:
 def total_over_steps(expression: Expr, first: Expr, last: Expr) -> Expr:
     """Σ_{t=first}^{last} of an expression that is made of powers of t and of ⌈log₂ t⌉.
 
-    Σ_{t=1}^{k} ⌈log₂ t⌉ = k⌈log₂ k⌉ − 2^⌈log₂ k⌉ + 1.
+    Σ_{t=1}^{k} ⌈log₂ t⌉ = k⌈log₂ k⌉ − 2^⌈log₂ k⌉ + 1. Where t stands in a maximum the sum stays a sum.
     """
     expression = sympy.expand_mul(expression)
     depth = expression.coeff(lg(t), 1)
     rest = sympy.expand_mul(expression - depth * lg(t))
-    if depth.has(t) or rest.has(lg(t)):
-        return sympy.Sum(expression, (t, first, last))
+    if depth.has(t) or not rest.is_polynomial(t):
+        step = sympy.Dummy("t", integer=True, positive=True)  # bound, so that no number is put in for it
+        return sympy.Sum(expression.xreplace({t: step}), (step, first, last))
     total = sum(
         (coefficient * _power_sum(power, first, last) for (power,), coefficient in sympy.Poly(rest, t).terms()),
         sympy.Integer(0),
     )
     return total + depth * (_log_sum(last) - _log_sum(first - 1))
+
+
+def _summed(total: sympy.Sum) -> Expr:
+    """A sum over steps as a number, if its ends are numbers; over steps with the same ⌈log₂ t⌉ it has a closed form."""
+    body, (step, first, last) = total.function, total.limits[0]
+    if total.free_symbols:
+        return total
+    value, begin = sympy.Integer(0), int(first)
+    while begin <= last:
+        depth = lg(sympy.Integer(begin))
+        end = min(int(last), max(begin, 2 ** int(depth)))
+        here = sympy.expand_mul(body.xreplace({lg(step): depth}))
+        if here.is_polynomial(step):
+            value += total_over_steps(here.xreplace({step: t}), sympy.Integer(begin), sympy.Integer(end))
+        else:
+            value += sum(here.xreplace({step: sympy.Integer(now)}) for now in range(begin, end + 1))
+        begin = end + 1
+    return value
 
 
 def _power_sum(power: int, first: Expr, last: Expr) -> Expr:

@@ -95,7 +95,7 @@ def _factor(base: Expr, power: Expr) -> str:
     return text + (str(power).translate(_SUPERSCRIPT) if power.is_Integer else f"^{_atom(power)}")
 
 
-def _atom(part: Expr) -> str:
+def _atom(part: Expr) -> str:  # noqa: PLR0911 - one for each kind of expression
     if isinstance(part, Symbol):
         return str(part.name)
     if isinstance(part, lg):
@@ -105,6 +105,9 @@ def _atom(part: Expr) -> str:
         return f"{name}({', '.join(tidy(argument) for argument in part.args)})"
     if isinstance(part, Add):
         return f"({tidy(part)})"
+    if isinstance(part, sympy.Sum):
+        step, first, last = part.limits[0]
+        return f"Σ({step.name} = {tidy(first)} … {tidy(last)}; {tidy(part.function)})"
     if isinstance(part, sympy.ceiling):
         inside = re.sub(r"log\((\w+)\)/log\((\w+)\)", r"log_\2(\1)", sympy.sstr(sympy.together(part.args[0])))
         return f"⌈{inside.replace('*', '·').replace(' - ', ' − ')}⌉"

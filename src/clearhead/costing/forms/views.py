@@ -10,8 +10,8 @@ from typing import Literal
 import sympy
 from sympy import Add, Expr, Mul, Pow, Symbol
 
-from clearhead.costing.forms.formula import Formula
-from clearhead.costing.forms.letters import B, latest, least, letter, lg
+from clearhead.costing.forms.formula import Formula, total_over_steps
+from clearhead.costing.forms.letters import B, latest, least, letter, lg, t
 
 View = Literal["exact", "printed", "asymptotic"]
 
@@ -55,9 +55,15 @@ _Monomial = frozenset[tuple[Symbol, tuple[int, int]]]
 
 
 def _without_maxima(expression: Expr) -> Expr:
-    """max(u, v) grows as u + v does; min(u, v) not faster than v, which is the bound."""
+    """max(u, v) grows as u + v does, also inside a sum over steps; min(u, v) not faster than v, which is the bound."""
+    expression = expression.replace(lambda part: isinstance(part, sympy.Sum), _sum_without_maxima)
     expression = expression.replace(lambda part: isinstance(part, latest), lambda part: Add(*part.args))
     return expression.replace(lambda part: isinstance(part, least), lambda part: part.args[1])
+
+
+def _sum_without_maxima(total: sympy.Sum) -> Expr:
+    step, first, last = total.limits[0]
+    return total_over_steps(_without_maxima(total.function).xreplace({step: t}), first, last)
 
 
 def _log(argument: Expr) -> Expr:
