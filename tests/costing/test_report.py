@@ -22,6 +22,7 @@ from clearhead.costing.layout import Column, set_table, wrapped
 from clearhead.costing.sheet import Sheet
 from clearhead.errors import ClearheadError, RecipeError
 from clearhead.recipe import preset_names, read_recipe
+from tests.drawing.test_html import check
 
 WIDTHS = (40, 47, 60, 80, 100, 120, 200)
 
@@ -208,7 +209,7 @@ class Tags(HTMLParser):
 def test_a_notebook_shows_a_table_of_parts() -> None:
     model = cost("transformer-base")
     page = Tags(model._repr_html_())
-    assert {"table", "caption", "tr", "td", "th", "span", "thead", "tbody"} == set(page.tags)
+    assert {"div", "style", "table", "caption", "tr", "td", "th", "span", "thead", "tbody"} == set(page.tags)
     for word in ("transformer-base", "encoder feed-forward", "63,082,496", "37,079,744,512", "26.2 %", "n = 512"):
         assert word in page.text
     assert page.tags.count("tr") == len(shares_of(model)) + 2
@@ -231,8 +232,9 @@ def test_nothing_in_a_notebook_is_taken_for_html(tmp_path: Path) -> None:
     for page in (model._repr_html_(), model.summary()._repr_html_(), found._repr_html_()):
         assert "script" not in Tags(page).tags
         assert "<script>" not in page
+        check(page)
     block = Sheet("<b>", [Column("<i>")], [["<u>"]], ["<s>"])
-    assert set(Tags(block.html()).tags) == {"table", "caption", "tr", "th", "td", "div"}
+    assert set(Tags(block.html()).tags) == {"div", "table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
 
 
 def test_reprs_are_one_honest_line() -> None:

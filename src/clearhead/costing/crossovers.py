@@ -16,9 +16,10 @@ from clearhead.costing.forms.text import tidy
 from clearhead.costing.forms.views import printed
 from clearhead.costing.layout import Column
 from clearhead.costing.model import ModelCost
-from clearhead.costing.picture import inline, save_lines
+from clearhead.costing.picture import save_lines
 from clearhead.costing.sheet import Cell, CostReport, Formulaic, Sheet
 from clearhead.drawing.figure import Lines, Series
+from clearhead.drawing.html import figures_html, fragment
 from clearhead.errors import Problem, RecipeError
 
 What = Literal["work", "memory", "span"]
@@ -162,7 +163,7 @@ class Crossover:
         return self.report().text()
 
     def _repr_html_(self) -> str:
-        return inline(self._figure()) + self.report()._repr_html_()
+        return fragment(figures_html([self._figure()]) + self.report().html())
 
 
 def meet(

@@ -1,7 +1,5 @@
 """Curves of costs in files: SVG is drawn by clearhead itself, other formats by matplotlib (the extra ``plot``)."""
 
-from base64 import b64encode
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +46,6 @@ def save_lines(figure: Lines, path: Path) -> None:
         write_whole(path, svg(figure, standalone=True).encode())
     else:
         _draw_with_matplotlib(figure, path)
-
-
-def inline(figure: Lines) -> str:
-    """Curves as an ``<img>`` for a notebook: an image has a style of its own, which the page cannot change."""
-    picture = b64encode(svg(figure, standalone=True).encode()).decode()
-    return f'<img alt="{escape(figure.alt)}" src="data:image/svg+xml;base64,{picture}">'
 
 
 def _draw_with_matplotlib(figure: Lines, path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from clearhead.costing.forms.formula import latex
 from clearhead.costing.layout import NARROWEST, Column, TextLine, set_table, wrapped
+from clearhead.drawing.html import fragment
 
 
 @dataclass(frozen=True)
@@ -73,22 +74,30 @@ class Sheet:
         return "\n".join([*parts, r"\end{tabular}", *(f"% {note}" for note in self.notes)])
 
     def html(self) -> str:
-        """A table for a notebook; everything is escaped."""
-        parts = [f"<caption>{escape(self.title)}</caption>"] if self.title else []
-        parts.append(f"<tr>{''.join(f'<th>{escape(column.title)}</th>' for column in self.columns)}</tr>")
-        for row in self.rows:
-            cells = zip(self.columns, row, strict=True)
-            parts.append(f"<tr>{''.join(_html_cell(column, str(cell)) for column, cell in cells)}</tr>")
-        said = "".join(f"<div>{escape(note)}</div>" for note in [self.subtitle, *self.notes] if note)
-        return f"<table>{''.join(parts)}</table>{said}"
+        """A table as a part of a page; everything is escaped."""
+        numbers = [column.kind == "number" for column in self.columns]
+        title = f"<caption>{escape(self.title)}</caption>" if self.title else ""
+        head = "".join(
+            f'<th scope="col"{_number(is_number)}>{escape(column.title)}</th>'
+            for column, is_number in zip(self.columns, numbers, strict=True)
+        )
+        rows = "".join(f"<tr>{''.join(map(_html_cell, row, numbers))}</tr>" for row in self.rows)
+        said = "".join(f'<p class="soft">{escape(note)}</p>' for note in [self.subtitle, *self.notes] if note)
+        return (
+            f'<div class="wide"><table>{title}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{said}'
+        )
 
 
-def _html_cell(column: Column, text: str) -> str:
-    indent = len(text) - len(text.lstrip())
-    style = (
-        "text-align:right" if column.kind == "number" else f"text-align:left;padding-left:{0.5 + 0.6 * indent:.1f}em"
-    )
-    return f'<td style="{style}">{escape(text.lstrip())}</td>'
+def _number(is_number: bool) -> str:
+    return ' class="number"' if is_number else ""
+
+
+def _html_cell(cell: Cell, is_number: bool) -> str:
+    """A cell; the name of a block inside another is indented."""
+    text = str(cell)
+    depth = len(text) - len(text.lstrip())
+    indented = f' style="padding-left:{0.6 * depth:.1f}em"' if depth and not is_number else ""
+    return f"<td{_number(is_number)}{indented}>{escape(text.lstrip())}</td>"
 
 
 _SPECIAL = str.maketrans(
@@ -143,4 +152,8 @@ class CostReport:
         return f"CostReport({', '.join(repr(sheet.title) for sheet in self.sheets)})"
 
     def _repr_html_(self) -> str:
+        return fragment(self.html())
+
+    def html(self) -> str:
+        """All tables, as a part of a page."""
         return "".join(sheet.html() for sheet in self.sheets)

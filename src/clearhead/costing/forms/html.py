@@ -5,11 +5,13 @@ from html import escape
 from typing import Protocol
 
 from clearhead.costing.forms.shares import CostBlock, counted_shares, percent
+from clearhead.drawing.html import fragment
 
-_CELL = "text-align:right;padding:0.1em 0.6em;border:none;background:none;color:inherit"
-_NAME = _CELL.replace("right", "left", 1)
-# the bar has the colour of the text, so that it shows on any background
-_BAR = "display:inline-block;vertical-align:middle;height:0.6em;background:currentColor;opacity:0.45"
+_STYLE = """
+.clearhead .share { display: inline-block; width: 7em; }
+.clearhead .share > span { vertical-align: baseline; display: inline-block; height: .6em; background: var(--hue0); }
+.clearhead .wide table tbody tr.all td { font-weight: 600; border-bottom: 0; }
+"""
 
 
 class ShownCost(CostBlock, Protocol):
@@ -32,20 +34,21 @@ def cost_html(cost: ShownCost) -> str:
     rows.append(_row("all", list(wholes), wholes, bold=True))
     letters = sorted({symbol.name for symbol in cost.macs.numbers.free_symbols}, key="nmtB".index)
     where = f" at {', '.join(f'{letter} = {place[letter]}' for letter in letters)}" if letters else ""
-    heads = "".join(f'<th style="{_CELL}" colspan="2">{head}</th>' for head in ("parameters", f"forward MACs{where}"))
-    return (
-        f'<table style="border-collapse:collapse;border:none;background:none;color:inherit">'
-        f'<caption style="text-align:left;color:inherit">{escape(cost.label)}</caption>'
-        f'<thead><tr><th style="{_NAME}">part</th>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    titles = ("parameters", "forward MACs")
+    heads = "".join(f'<th scope="col" class="number">{title}</th><th scope="col">share</th>' for title in titles)
+    return fragment(
+        f'<div class="wide"><table><caption>{escape(cost.label)}{where}</caption>'
+        f'<thead><tr><th scope="col">part</th>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>',
+        style=_STYLE,
     )
 
 
 def _row(name: str, parts: list[int], wholes: tuple[int, int], *, bold: bool = False) -> str:
-    weight = ";font-weight:bold" if bold else ""
-    cells = [f'<td style="{_NAME}{weight}">{escape(name)}</td>']
+    cells = [f"<td>{escape(name)}</td>"]
     for part, whole in zip(parts, wholes, strict=True):
-        cells.append(f'<td style="{_CELL}{weight}">{f"{part:,}" if part else "–"}</td>')
-        share = 100 * part / whole if whole else 0.0
-        bar = f'<span style="{_BAR};width:{share * 0.06:.2f}em"></span> ' if part and not bold else ""
-        cells.append(f'<td style="{_NAME}{weight}">{bar}{percent(part, whole) if part else ""}</td>')
-    return f"<tr>{''.join(cells)}</tr>"
+        cells.append(f'<td class="number">{f"{part:,}" if part else "–"}</td>')
+        share = part / whole if whole else 0.0
+        bar = f'<span class="share"><span style="width:{7 * share:.2f}em"></span></span>' if part and not bold else ""
+        cells.append(f"<td>{bar}{percent(part, whole) if part and not bold else ''}</td>")
+    kind = ' class="all"' if bold else ""
+    return f"<tr{kind}>{''.join(cells)}</tr>"
