@@ -18,7 +18,12 @@ from clearhead.training import prepare, reopen
 from tests.training.toy import SMALL
 
 ENGLISH, GERMAN = ["house", "tree", "süß\u2028"], ["Haus", "Baum", "sweet"]
-TABLE: dict[str, list[Any]] = {"id": [1, 2, 3], "german": GERMAN, "english": ENGLISH, "weight": [0.5, float("nan"), 1.0]}
+TABLE: dict[str, list[Any]] = {
+    "id": [1, 2, 3],
+    "german": GERMAN,
+    "english": ENGLISH,
+    "weight": [0.5, float("nan"), 1.0],
+}
 CHOSEN = ("english", "german")
 
 
