@@ -1,8 +1,8 @@
 """``python -m benchmarks.between OLD NEW [--rounds 9]``: is one version of clearhead slower than another?
 
-OLD and NEW are ``src`` folders of two checkouts. Each case is timed in both, in turn, in processes of their own with one
-thread; printed is the ratio of medians, new over old, where less is faster. A case is a training step (forward and backward) or
-thirty cached decoding steps of a model of the preset ``tiny``.
+OLD and NEW are ``src`` folders of two checkouts. Each case is timed in both, in turn, in processes of their own with
+one thread, in CPU time; printed is the ratio of medians, new over old, where less is faster. A case is a training step
+(forward and backward) or thirty cached decoding steps of a model of the preset ``tiny``.
 """
 
 import argparse
