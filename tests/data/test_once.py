@@ -1,6 +1,7 @@
 """Every file is read once, and what comes of it is what a plain, line-by-line way of doing it gives, bit for bit."""
 
 import gzip
+import hashlib
 import json
 import random
 import tracemalloc
@@ -250,12 +251,14 @@ def test_old_run_folders_are_still_accepted(tmp_path: Path) -> None:
 
 
 def test_parallel_files(tmp_path: Path) -> None:
-    """They are read side by side, and hashed one after the other."""
+    """They are read side by side, and hashed one after the other; each by itself, too."""
     left, right = tmp_path / "a.en", tmp_path / "a.de"
     left.write_text("\n".join(f"one {i}" for i in range(400)))
     right.write_text("\n".join(f"eins {i}" for i in range(400)))
     spec = DataSpec(train=[str(left), str(right)])
-    assert read_corpus(spec, PAIRS).fingerprint() == plain.fingerprint_of(spec, (0.05, 0.05))
+    found = read_corpus(spec, PAIRS)
+    assert found.checksums == {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in (left, right)}
+    assert found.fingerprint() == plain.fingerprint_of(spec, (0.05, 0.05))
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 from safetensors import safe_open
 
-from clearhead.data import Corpus, Example, Where
+from clearhead.data import Corpus, Example
 from clearhead.errors import DamagedFile
 from clearhead.evaluation.evaluating import evaluate
 from clearhead.evaluation.judges import judge_of
 from clearhead.evaluation.scores import Scores
-from clearhead.files import sha256_of, write_whole
+from clearhead.files import write_whole
 from clearhead.predictor import load
 from clearhead.recipe import metrics_for
 from clearhead.training import clear_write_errors
@@ -63,15 +63,10 @@ def kept_scores(folder: Path) -> dict[str, Scores]:
 
 def _data(corpus: Corpus[Any]) -> dict[str, Any]:
     """Fingerprints of what was trained on and scored on: files, and examples one by one."""
-    files = {}
-    for part in ("train", "dev", "test"):
-        where: Where | None = getattr(corpus.spec, part)
-        for name in [where] if isinstance(where, str) else where or []:
-            files[name] = sha256_of(Path(name))
     return {
         "corpus": corpus.fingerprint(),
         "task": corpus.spec.task,
-        "files": files,
+        "files": corpus.checksums,
         "dev": _fingerprint(corpus.dev),
         "test": _fingerprint(corpus.test),
     }

@@ -53,7 +53,8 @@ def data_settings(parts: Parts, *, columns: Sequence[str] | None = None) -> tupl
     """Words that follow from the data unless a recipe is named, and settings that name the data.
 
     A task brings settings of its own. A .txt file whose first line has no tab is for a language model, and so is a file
-    with a column called text; one with columns called label and text is for a classifier.
+    with a column called text, or one of which a single column is meant; one with columns called label and text is for a
+    classifier.
     """
     _require_one_pipe(parts)
     stated: dict[str, Any] = {}
@@ -71,7 +72,7 @@ def data_settings(parts: Parts, *, columns: Sequence[str] | None = None) -> tupl
         return [], stated
     if isinstance(train, str) and train in TASKS:
         return list(TASKS[train].settings), stated
-    family = _family(str(train))
+    family = _family(str(train)) or ("lm" if columns is not None and len(columns) == 1 else None)
     return [f"model.family={family}"] if family else [], stated
 
 
