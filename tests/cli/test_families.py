@@ -146,7 +146,7 @@ BAD: dict[str, str | bytes] = {
         (["eval", "CLASSIFIER", "unknown.tsv"], "unknown.tsv, line 2: label 'sideways' is not in the training data"),
         (["score", "CLASSIFIER", "unknown.tsv"], "unknown.tsv, line 2: label 'sideways'"),
         (["eval", "LM", "nothing.txt"], "no lines of text inside"),
-        (["run", "CLASSIFIER", "--from", "jsonl", "x.jsonl"], 'no text "text"'),
+        (["run", "CLASSIFIER", "--from", "jsonl", "x.jsonl"], 'no text in the field "text"'),
     ],
 )
 def test_what_goes_wrong_is_one_message(

@@ -62,7 +62,7 @@ def test_killed_and_resumed(place: Path, tmp_path: Path, pipe: bool) -> None:
     assert "add --resume to continue it, or --force to start again" in refused.stderr.decode()
     other = clearhead(*words, "--resume", "decoding.length_penalty=0.5", given=given)
     assert other.returncode == 1
-    assert "decoding.length_penalty was 0.6, and is 0.5" in other.stderr.decode()
+    assert "decoding.length_penalty was 0.6, and is now 0.5" in other.stderr.decode()
     assert lines_of(clearhead(*words, "--resume", given=given)) == []
     assert not partial.exists()
     outright = [*words[: words.index("-o")], *words[words.index("-o") + 2 :]]

@@ -165,7 +165,7 @@ def test_sampling_does_not_depend_on_the_workers(run: str) -> None:
         (["--n-best", "5", "--beam-size", "2"], b"a", 1, "5 answers need decoding.beam_size ≥ 5"),
         ([], b"abc\n\xff\n", 3, "standard input, line 2: is not UTF-8 (byte 1 of the line is 0xff)"),
         (["--from", "jsonl"], b"abc\n", 3, "standard input, line 1: not JSON"),
-        (["--from", "jsonl"], b'{"text": 1}\n', 3, 'no text "source"'),
+        (["--from", "jsonl"], b'{"text": 1}\n', 3, 'no text in the field "source"'),
         (["--from", "jsonl"], b'{"source": "\\ud800"}\n', 3, "unpaired surrogate"),
     ],
 )
