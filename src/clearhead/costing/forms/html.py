@@ -49,6 +49,6 @@ def _row(name: str, parts: list[int], wholes: tuple[int, int], *, bold: bool = F
         cells.append(f'<td class="number">{f"{part:,}" if part else "–"}</td>')
         share = part / whole if whole else 0.0
         bar = f'<span class="share"><span style="width:{7 * share:.2f}em"></span></span>' if part and not bold else ""
-        cells.append(f"<td>{bar}{percent(part, whole) if part and not bold else ''}</td>")
+        cells.append(f"<td>{bar}{escape(percent(part, whole)) if part and not bold else ''}</td>")
     kind = ' class="all"' if bold else ""
     return f"<tr{kind}>{''.join(cells)}</tr>"
