@@ -106,6 +106,7 @@ def test_links_lead_to_where_the_pages_stand() -> None:
     assert turned(text, "README.md", "index.md") == (
         "[a](recipe.md) [b](contributing.md#layers) [c](https://example.org) ![d](pictures/x.svg)"
     )
+    assert turned("[a](docs/notebooks/x.ipynb)", "README.md", "index.md") == "[a](notebooks/x.md)"
     text = "[a](../../CONTRIBUTING.md) [b](cost.md) [c](../recipe.md) [d](#here)"
     assert turned(text, "docs/tutorials/own.md", "tutorials/own.md") == (
         "[a](../contributing.md) [b](cost.md) [c](../recipe.md) [d](#here)"
