@@ -1,6 +1,7 @@
 """The pages that are made from the code are up to date, and no claim lacks its test."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,10 @@ def test_a_broken_sentence_is_noticed() -> None:
         "(see",
     ):
         assert broken_sentences(f"| L0.1 | a title | holds | `m.py` | `t.py`: {cell} |\n") == [f"code: {cell}"]
+
+
+def test_contributing_names_the_layers_that_are_checked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    page = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
+    assert f"`{' → '.join(layers)}`" in page

@@ -57,6 +57,14 @@ def test_the_front_door_opens(page: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert isinstance(names["run"].model("5 March 1984"), str)
 
 
+def test_settings_are_python_objects() -> None:
+    (code,) = python_of("recipes.md")
+    names: dict[str, Any] = {}
+    exec(compile(code, "recipes.md", "exec"), names)
+    assert (names["recipe"].model.encoder.width, names["wider"].model.encoder.width) == (64, 256)
+    assert names["wider"].training.seed == 2
+
+
 def test_the_error_messages_are_the_real_ones() -> None:
     shown = re.findall(r"^\$ clearhead (.*)\n((?:command line: .*\n)+)", GUIDES["recipes.md"], re.MULTILINE)
     assert len(shown) == 2

@@ -42,7 +42,10 @@ def test_every_page_is_there(site: Path) -> None:
     """Every page of docs/, those from outside, and one API page for each group of public names."""
     pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
     pages |= {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.ipynb")}
-    pages |= {Path(f"{name}.html") for name in ("index", "changelog", "contributing", "security", "commands")}
+    pages |= {
+        Path(f"{name}.html")
+        for name in ("index", "changelog", "contributing", "security", "commands", "notebooks/index")
+    }
     pages |= {Path(f"api/{group}.html") for group in clearhead._CONTENTS}
     assert pages == {path.relative_to(site) for path in site.rglob("*.html")} - {
         Path("404.html"),
@@ -106,6 +109,8 @@ def test_links_lead_to_where_the_pages_stand() -> None:
     assert turned(text, "README.md", "index.md") == (
         "[a](recipe.md) [b](contributing.md#layers) [c](https://example.org) ![d](pictures/x.svg)"
     )
+    text = "[a](docs/notebooks/x.ipynb) [b](docs/notebooks)"
+    assert turned(text, "README.md", "index.md") == "[a](notebooks/x.md) [b](notebooks/index.md)"
     text = "[a](../../CONTRIBUTING.md) [b](cost.md) [c](../recipe.md) [d](#here)"
     assert turned(text, "docs/tutorials/own.md", "tutorials/own.md") == (
         "[a](../contributing.md) [b](cost.md) [c](../recipe.md) [d](#here)"

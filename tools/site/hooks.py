@@ -7,6 +7,7 @@ notebooks/…                                            the notebooks of docs/n
 lectures.html                                          what `clearhead lecture --all --html` wrote for `make site`
 """
 
+from functools import cache
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -15,8 +16,9 @@ from mkdocs.structure.pages import Page
 
 from tools.site.api import api_pages
 from tools.site.commands import commands_page
-from tools.site.notebooks import notebook_page
+from tools.site.notebooks import notebook_list, notebook_page
 from tools.site.outside import OUTSIDE, outside_page, turned
+from tools.site.page import Page as SitePage
 
 ROOT = Path(__file__).parent.parent.parent
 LECTURES = ROOT / "build" / "lectures.html"
@@ -32,15 +34,14 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     assert isinstance(nav, list)
     tabs = {title: pages for tab in nav for title, pages in tab.items()}
     tabs["Reference"].append({"API": [{page.title: page.path} for page in api_pages()]})
-    notebooks = [{page.title: page.path} for page in map(notebook_page, _notebooks())]
-    if notebooks:
-        tabs["Tutorials"].append({"Notebooks": notebooks})
+    notebooks = [{page.title: page.path} for page in _notebooks()]
+    tabs["Tutorials"].append({"Notebooks": ["notebooks/index.md", *notebooks]})
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages; a notebook stands beside its page, to be downloaded."""
-    pages = [*map(outside_page, OUTSIDE), commands_page(), *api_pages(), *map(notebook_page, _notebooks())]
+    pages = [*map(outside_page, OUTSIDE), commands_page(), *api_pages(), *_notebooks(), notebook_list(_notebooks())]
     for page in pages:
         files.append(File.generated(config, page.path, content=page.text))
     if LECTURES.is_file():
@@ -58,5 +59,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return markdown.replace("<!-- lectures.html -->", LECTURES_LINK if made else "")
 
 
-def _notebooks() -> list[Path]:
-    return sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+@cache
+def _notebooks() -> list[SitePage]:
+    return [notebook_page(path) for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))]

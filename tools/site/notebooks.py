@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,12 @@ def notebook_page(path: Path) -> Page:
         heading[1] if heading else path.stem,
         f"{text}\n\n[Download this notebook]({path.name})\n",
     )
+
+
+def notebook_list(pages: Sequence[Page]) -> Page:
+    """The page that lists all notebooks."""
+    links = [f"- [{page.title}]({Path(page.path).name})" for page in pages]
+    return Page("notebooks/index.md", "Notebooks", "\n".join(["# Notebooks", "", *links, ""]))
 
 
 def _cell(cell: Any) -> Iterator[str]:

@@ -34,6 +34,10 @@ def turned(text: str, source: str, page: str) -> str:
         opening, target = link.groups()
         file = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
         place = OUTSIDE.get(file, file.removeprefix("docs/"))
+        if place == "notebooks":
+            place = "notebooks/index.md"
+        elif place.startswith("notebooks/"):
+            place = place.removesuffix(".ipynb") + ".md"  # the page, which links to the notebook itself
         return opening + posixpath.relpath(place, posixpath.dirname(page) or ".")
 
     return _LINK.sub(turn, text)
