@@ -101,7 +101,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert path.read_text() == "new\n"
     with pytest.raises(ClearheadError, match=r"the folder .* does not exist"):
         Journal(tmp_path / "no" / "answers", IDENTITY)
-    with pytest.raises(ClearheadError, match="is not a regular file"):
+    with pytest.raises(ClearheadError, match="is a folder; name a file inside it"):
         Journal(tmp_path, IDENTITY)
 
 
