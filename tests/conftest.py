@@ -9,6 +9,8 @@ import torch
 
 torch.set_num_threads(1)
 
+pytest_plugins = ["tests.browser"]
+
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
