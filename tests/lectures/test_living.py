@@ -1,4 +1,4 @@
-"""The living figures in a real browser: what the page computes is what clearhead computes, to 1e-5, at many settings."""
+"""The living figures in a real browser: the page computes what clearhead computes, to 1e-5, at many settings."""
 
 import math
 import re
