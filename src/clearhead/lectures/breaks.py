@@ -98,7 +98,7 @@ BREAKS = (
         "q·k counts every product twice",
         "clearhead.attention.score.dot",
         lambda right: lambda query, keys: 2 * right(query, keys),
-        ("L1.1", "L4.8"),
+        ("L1.5", "L4.8"),
     ),
     Break(
         "mask-off-by-one",
@@ -154,7 +154,7 @@ BREAKS = (
         "only the fused path forgets to scale",
         "clearhead.attention.attend.fused",
         _fast_only("scale"),
-        ("L0.7",),
+        ("L0.11",),
     ),
     Break(
         "heads-reversed",

@@ -1,6 +1,7 @@
 """Checks an answer: right, a known mistake, or different, with what was expected."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def check_exercise(
 
 
 def _results(exercise: Exercise, answer: Callable[..., Any] | float | str | Path, seconds: float) -> list[Plain]:
-    if isinstance(answer, Path) or (isinstance(answer, str) and (answer.endswith(".py") or Path(answer).is_file())):
+    if isinstance(answer, Path) or (isinstance(answer, str) and _names_a_file(answer)):
         return run_file(Path(answer), exercise.cases, seconds=seconds)
     if isinstance(answer, str):
         if exercise.takes_tensors:
@@ -58,6 +59,12 @@ def _results(exercise: Exercise, answer: Callable[..., Any] | float | str | Path
         raise RecipeError([Problem("", "formula", str(reason))]) from None
     except Exception as failure:  # whatever the student's function does
         raise AnswerFailed(f"it ended with {type(failure).__name__}: {failure}") from None
+
+
+def _names_a_file(text: str) -> bool:
+    with suppress(OSError, ValueError):  # too long for a name, or with characters that no name has
+        return text.endswith(".py") or Path(text).is_file()
+    return False
 
 
 def _typed(exercise: Exercise, text: str) -> Callable[..., float]:
