@@ -16,8 +16,7 @@ from torch import Tensor
 
 from clearhead.attention import AttentionContext, DisentangledAttention, KeyValues
 from clearhead.attention.paths import choose_path, works_in_blocks
-from clearhead.lectures.demonstrations.compare import ROUNDING, gap
-from clearhead.lectures.evidence import Measure
+from clearhead.lectures.demonstrations.compare import gap
 from clearhead.positions import BucketBias, RelativePosition, ShawPosition
 
 Reference = Callable[[Bool[Tensor, "n n"]], Float[Tensor, "n d"]]
@@ -97,18 +96,3 @@ def gaps(module: Any, x: Tensor, reference: Reference, scheme: RelativePosition 
     for way in every_way(module, x, scheme):
         found[way.path] = max(found.get(way.path, 0.0), gap(way.out, reference(way.seen)))
     return found
-
-
-def alike_on_every_path(
-    what: str,
-    module: Any,
-    x: Tensor,
-    reference: Reference,
-    scheme: RelativePosition | None = None,
-    tolerance: float = ROUNDING,
-) -> tuple[Measure, ...]:
-    """Measure that a module gives what the reference says, a measure for each path."""
-    return tuple(
-        Measure(f"{what}, path {path}: max|Δ|", 0.0, far, tolerance=tolerance)
-        for path, far in gaps(module, x, reference, scheme).items()
-    )
