@@ -1,6 +1,7 @@
 """L2.10 to L2.12: sinusoidal positions in three layouts, which schemes notice a shift, and learned relative ones."""
 
 import math
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -9,8 +10,10 @@ from torch import Tensor
 from clearhead.attention import AttentionContext, MultiHeadAttention
 from clearhead.drawing.figure import Bars, Heat
 from clearhead.errors import RecipeError
-from clearhead.lectures.demonstrations.compare import alike, far, gap
+from clearhead.lectures.demonstrations.broken import broken_block
+from clearhead.lectures.demonstrations.compare import ROUNDING, alike, far, gap
 from clearhead.lectures.demonstrations.pytorch import randomise
+from clearhead.lectures.demonstrations.ways import alike_on_every_path, gaps
 from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
 from clearhead.models import EncoderModel, build
 from clearhead.positions import ShawPosition, sinusoids
@@ -173,53 +176,85 @@ def _run(model: EncoderModel, by: int) -> Tensor:
 
 
 def learned_relative() -> Evidence:
-    """L2.12: Shaw's vectors, for keys, for values and for both, against a loop over every pair of tokens."""
-    reach, width, heads, n = 2, 16, 2, 6
-    positions = torch.arange(n)
-    x = torch.randn(1, n, width)
-    halves: tuple[Literal["keys", "values", "both"], ...] = ("keys", "values", "both")
-    results: dict[str, tuple[Tensor, Tensor]] = {}
-    for relative in halves:
-        module = MultiHeadAttention(width=width, heads=heads)
-        scheme = ShawPosition(head_size=8, value_size=8, farthest=reach, relative=relative)
-        for part in (module, scheme):
-            randomise(part)
-        context = AttentionContext(scheme=scheme, queries=positions, keys=positions)
-        with torch.no_grad():
-            results[relative] = (module(x, context=context)[0], _shaw_loop(module, scheme, x[0]))
-            plain = module(x)[0]
-            unclipped = _shaw_loop(module, scheme, x[0], turned=True)
-    name = "values and keys, against the loop"
+    """L2.12: Shaw's vectors, for keys, for values and for both, against a sum over pairs, on every path."""
+    reach, width, heads, n = 2, 16, 2, 9
+    module = MultiHeadAttention(width=width, heads=heads)
+    randomise(module)
+    x = torch.randn(n, width)
+    halves: tuple[Literal["keys", "values", "both"], ...] = ("values", "keys", "both")
+    schemes = {
+        half: ShawPosition(head_size=width // heads, value_size=width // heads, farthest=reach, relative=half)
+        for half in halves
+    }
+    for scheme in schemes.values():
+        randomise(scheme)
+    names = {"values": "values (the notes)", "keys": "keys", "both": "both (published)"}
+
+    def worst(half: Literal["keys", "values", "both"], path: str) -> Measure:
+        scheme = schemes[half]
+        found = gaps(module, x, lambda seen: _shaw_pairs(module, scheme, x, seen), scheme)
+        return Measure(f"{half}, path {path}: max|Δ|", 0.0, found[path], tolerance=ROUNDING)
+
+    with torch.no_grad():
+        seen = torch.ones(n, n, dtype=torch.bool)
+        alone, together = (_shaw_pairs(module, schemes[half], x, seen) for half in ("values", "both"))
+        measures = [
+            measure
+            for half in halves
+            for measure in alike_on_every_path(
+                f"{names[half]} against a sum over pairs",
+                module,
+                x,
+                partial(_shaw_pairs, module, schemes[half], x),
+                schemes[half],
+            )
+        ]
+        wrong = (
+            broken_block(
+                "no vectors for values",
+                "clearhead.positions.shaw.ShawPosition.value_term",
+                lambda _right: lambda *_given: None,
+                partial(worst, "values", "explicit"),
+            ),
+            broken_block(
+                "distances from key to query, i − j",
+                "clearhead.positions.shaw.shaw_index",
+                lambda right: lambda queries, keys, far: right(-queries, -keys, far),
+                partial(worst, "both", "explicit"),
+            ),
+            broken_block(
+                "in blocks alone, one distance less is told apart",
+                "clearhead.positions.shaw.ShawPosition.tables",
+                lambda right: lambda self, distances: right(self, distances.clamp(1 - reach, reach - 1)),
+                partial(worst, "both", "blocks"),
+            ),
+            broken_block(
+                "with a cache, positions counted from 0 again",
+                "clearhead.positions.shaw.shaw_index",
+                lambda right: lambda queries, keys, far: right(queries - queries[0], keys, far),
+                partial(worst, "both", "cache"),
+            ),
+        )
     return Evidence(
-        measures=(
-            *(alike(f"relative = {relative}, against a loop over pairs", *pair) for relative, pair in results.items()),
-            far("values alone against both", results["values"][0], results["both"][0], 0.05),
-        ),
-        wrong=(
-            Wrong("no relative positions", alike(name, plain, results["both"][1])),
-            Wrong("distances from key to query: i − j", alike(name, results["both"][0], unclipped)),
-        ),
+        measures=(*measures, far("values alone against both", alone, together, 0.05)),
+        wrong=wrong,
         notes=(
-            f"Distances beyond {reach} share a vector; both tables have 2k + 1 = {2 * reach + 1} rows for all heads.",
+            f"Distances beyond {reach} share a vector; both tables have 2k + 1 = {2 * reach + 1} rows for all heads. "
+            "The notes' version is model.position.relative = values; published models add vectors to the keys too, or "
+            "to the keys alone.",
         ),
     )
 
 
-def _shaw_loop(module: MultiHeadAttention, scheme: ShawPosition, x: Tensor, *, turned: bool = False) -> Tensor:
-    """Σ_j α_ij (v_j + b_{j−i}) with α_ij ∝ exp(q_i·(k_j + a_{j−i})/√d), one pair at a time."""
-    n, size, reach = len(x), 8, scheme.farthest
-    q, k, v = (part(x).view(n, module.heads, size) for part in (module.query, module.key, module.value))
-    nothing = torch.zeros(2 * reach + 1, size)
-    a = nothing if scheme.keys is None else scheme.keys.weight
-    b = nothing if scheme.values is None else scheme.values.weight
-    heads = []
-    for head in range(module.heads):
-        rows = []
-        for i in range(n):
-            place = [max(-reach, min(reach, i - j if turned else j - i)) + reach for j in range(n)]
-            scores = torch.stack([q[i, head] @ (k[j, head] + a[place[j]]) for j in range(n)]) / size**0.5
-            weights = scores.softmax(0)
-            rows.append(sum((weights[j] * (v[j, head] + b[place[j]]) for j in range(n)), torch.zeros(size)))
-        heads.append(torch.stack(rows))
-    joined: Tensor = module.output(torch.cat(heads, dim=-1))
-    return joined
+def _shaw_pairs(module: MultiHeadAttention, scheme: ShawPosition, x: Tensor, seen: Tensor) -> Tensor:
+    """Σ_j α_ij (v_j + b_{j−i}) with α_ij ∝ exp(q_i·(k_j + a_{j−i})/√d): a vector is formed for every pair."""
+    n, reach = len(x), scheme.farthest
+    q, k, v = (part(x).view(n, module.heads, -1).transpose(0, 1) for part in (module.query, module.key, module.value))
+    size = q.shape[-1]
+    row = torch.tensor([[max(-reach, min(reach, j - i)) + reach for j in range(n)] for i in range(n)])
+    a, b = (torch.zeros(n, n, size) if part is None else part.weight[row] for part in (scheme.keys, scheme.values))
+    scores = torch.einsum("hid,hijd->hij", q, k[:, None] + a) / size**0.5
+    weights = scores.masked_fill(~seen, -torch.inf).softmax(-1)
+    heads = torch.einsum("hij,hijd->ihd", weights, v[:, None] + b)
+    out: Tensor = module.output(heads.flatten(1))
+    return out
