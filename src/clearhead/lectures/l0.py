@@ -10,7 +10,7 @@ CLAIMS = (
         "tokens, each given the tokens before it and the encoded source. Maximum likelihood trains this product.",
         latex=r"p_\theta(y_{1:L}\mid x_{1:T})=\prod_{l=1}^{L}p_\theta\left(y_l\mid y_{<l};"
         r"\,\operatorname{enc}(x_{1:T})\right)",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="the product runs over l, the index of the token; the notes write i below the product and l inside it",
         module="clearhead.predictor.forced",
         test="tests/models/test_contracts.py::test_L0_1_the_likelihood_factorises",
@@ -23,7 +23,7 @@ CLAIMS = (
         "by a, and used to average the values. N queries can attend to a different number M of keys.",
         latex=r"\operatorname{Attention}(Q,K,V;a)=a\left(\frac{QK^\top}{\sqrt{d_q}}\right)V"
         r"\\Q\in\mathbb{R}^{N\times d_q}\quad K\in\mathbb{R}^{M\times d_q}\quad V\in\mathbb{R}^{M\times d_v}",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="V has a row for each key, M of them; the notes list v_1 … v_N",
         module="clearhead.attention.attend",
         test="tests/attention/test_attend.py::test_L0_2_queries_over_another_number_of_keys",
@@ -36,7 +36,7 @@ CLAIMS = (
         "hard attention.",
         latex=r"a_{\text{soft}}(s)_j=\frac{e^{s_j}}{\sum_{k}e^{s_k}}\qquad a_{\text{hard}}(s)_j=1\,\text{ if } j"
         r"=\operatorname{argmax}_k s_k,\,\text{ else } 0",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="argmax is an index; weights need its one-hot row, and training a gradient: the softmax's is passed "
         "through",
         module="clearhead.attention.choice",
@@ -70,7 +70,7 @@ CLAIMS = (
         title="The space of attention",
         statement="Attention computes an N × M matrix of weights and N results.",
         latex=r"O(MN+Nd_v)",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="a result has d_v features; the notes print d_n, which is not defined",
         module="clearhead.costing.forms.lecture",
         test="tests/lectures/test_costs.py::test_L0_6_attention_makes_weights_and_results",
@@ -121,7 +121,7 @@ CLAIMS = (
         title="Layer norm: subtract the mean, divide by the deviation",
         statement="Values are brought to mean 0 and deviation 1, with the population's mean and deviation.",
         latex=r"y_i\leftarrow\frac{y_i-\mu}{\sigma}\qquad\mu=\mathbb{E}[y]\qquad\sigma=\sqrt{\mathbb{E}[(y-\mu)^2]}",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="the statistics are those of one token's features, with ε under the root and a learned gain and shift; "
         "over the sequence, as the notes can be read, a token would see the others",
         module="clearhead.blocks.norm",
@@ -145,7 +145,7 @@ CLAIMS = (
         latex=r"\text{notes:}\quad\operatorname{ReLU}\left((XW_1+b_1)W_2+b_2\right)=\operatorname{ReLU}"
         r"\left(X(W_1W_2)+b_1W_2+b_2\right)"
         r"\\\text{standard:}\quad\operatorname{ReLU}(XW_1+b_1)\,W_2+b_2",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="the ReLU belongs between the two maps; outside of them, the two collapse into a single linear map",
         module="clearhead.blocks.feedforward",
         test="tests/blocks/test_feedforward.py::test_L0_12_the_outer_relu_collapses_to_one_map",

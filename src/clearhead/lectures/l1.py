@@ -10,7 +10,7 @@ CLAIMS = (
         "how close its key is to the query.",
         latex=r"\operatorname{Attention}(q,D)=\sum_{i=1}^{m}\alpha(q,k_i)\,v_i"
         r"\\\alpha(q,k_i)=\frac{\exp(q^\top k_i/\sqrt{d})}{\sum_{j=1}^{m}\exp(q^\top k_j/\sqrt{d})}",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="the sum of the normaliser runs to m; its upper limit is missing on the slide",
         module="clearhead.attention.attend",
         test="tests/attention/test_attend.py::test_L1_1_one_query_over_a_pool_of_candidates",
@@ -101,7 +101,7 @@ CLAIMS = (
         statement="In the decoder a token attends to itself and to earlier tokens. Later tokens have no influence on "
         "it.",
         latex=r"\frac{\partial y_i}{\partial x_j}=0\quad\text{for } j>i",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="K has a row for each token, so Kᵀ is d_k × n: in the slide's example 3 × 5; it is drawn as 5 × 5",
         module="clearhead.attention.context",
         test="tests/models/test_contracts.py::test_L1_9_no_token_sees_the_future",

@@ -19,7 +19,7 @@ CLAIMS = (
         title="What cannot run in parallel does not grow with the length",
         statement="A recurrent net has to wait for each word; attention computes all words at once.",
         latex=r"\text{span of training: } O(\log n)\qquad\text{span of decoding: } O(m\log m)",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="true for training; a decoder still generates one token after the other, and a cache lowers its work, "
         "not the number of sequential steps",
         module="clearhead.costing.forms.bill",
@@ -32,7 +32,7 @@ CLAIMS = (
         statement="The notes name a lower complexity in the sequence length as the motive, and quadratic compute as "
         "the drawback.",
         latex=r"2n^2d<2nd^2\iff n<d",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="attention grows with the square of the length, a recurrent layer only in proportion: attention is "
         "cheaper only while n < d",
         module="clearhead.costing.forms.lecture",
@@ -89,7 +89,7 @@ CLAIMS = (
         statement="Normalised values do not change when a lower layer shifts or scales its output; ε keeps the "
         "division away from zero.",
         latex=r"\frac{x-\mu}{\sigma+\epsilon}\qquad\operatorname{LN}(ax+b)=\operatorname{LN}(x)\quad\text{for } a>0",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="torch and the models in use divide by √(σ² + ε); with σ + ε the two differ once x is as small as √ε",
         module="clearhead.blocks.norm",
         test="tests/blocks/test_norm.py::test_L2_8_the_place_of_epsilon_shows_at_small_values",
@@ -102,7 +102,7 @@ CLAIMS = (
         "d_k features has variance d_k, and is normalised.",
         latex=r"\operatorname{Var}[q\cdot k]=d_k\quad\Rightarrow\quad\operatorname{Var}"
         r"\left[\frac{q\cdot k}{\sqrt{d_k}}\right]=1",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="the scores are divided by √d_k; divided by d_k, as the notes say, they have variance 1/d_k",
         module="clearhead.attention.score",
         test="tests/attention/test_attend.py::test_L2_9_variance_of_the_scores",
@@ -115,7 +115,7 @@ CLAIMS = (
         "them.",
         latex=r"\operatorname{PE}(p,2i)=\sin\left(\frac{p}{10000^{2i/d}}\right)\qquad\operatorname{PE}(p,2i+1)"
         r"=\cos\left(\frac{p}{10000^{2i/d}}\right)",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="they are used, by Marian's translation models among others, and in three layouts that must not be "
         "mixed up",
         module="clearhead.positions.absolute",
@@ -139,7 +139,7 @@ CLAIMS = (
         statement="Vectors for distances are learned, and added to the output of self-attention.",
         latex=r"y_i=\sum_{j}\alpha_{ij}\left(v_j+b_{j-i}\right)\qquad\alpha_{ij}\propto\exp"
         r"\left(\frac{q_i\cdot(k_j+a_{j-i})}{\sqrt{d}}\right)",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="that is the values' half of the published scheme; the other half adds vectors to the keys, inside the "
         "score",
         module="clearhead.positions.shaw",

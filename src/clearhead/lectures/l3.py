@@ -24,7 +24,7 @@ CLAIMS = (
         "the score over the sum of all of them.",
         latex=r"s[k,t_1,t_2]=\sum_{u}\text{Query}[k,t_1,u]\,\text{Key}[k,t_2,u]"
         r"\\\alpha[k,t_1,t_2]=\frac{e^{s[k,t_1,t_2]}}{\sum_{t}e^{s[k,t_1,t]}}",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="the sum runs over the features u; the handwritten note sums over j",
         module="clearhead.attention.score",
         test="tests/attention/test_attend.py::test_L3_2_scores_sum_over_features_not_positions",
@@ -47,7 +47,7 @@ CLAIMS = (
         statement="The whole self-attention layer takes logarithmic parallel time; in practice, with serial inner "
         "products, the solution says O(J + ln T).",
         latex=r"O(\ln T+\ln J)\qquad\text{in practice: } O(J+T)",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="mixing the values is an inner product over T as well, so serial inner products give O(J + T)",
         module="clearhead.costing.forms.lecture",
         test="tests/costing/test_span.py::test_L3_4_the_layer_takes_log_T_plus_log_J_and_serial_dot_products_take_J_plus_T",
@@ -60,7 +60,7 @@ CLAIMS = (
         latex=r"\alpha[k,x_1,y_1,x_2,y_2]=\operatorname{softmax}_{x_2,y_2}\sum_{u}\text{Query}[k,x_1,y_1,u]"
         r"\,\text{Key}[k,x_2,y_2,u]"
         r"\\\text{Out}[k,x,y,i]=\sum_{x',y'}\alpha[k,x,y,x',y']\,\text{Value}[k,x',y',i]",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="the equations hold; but the spatial transformer is the name of another network, which warps images",
         module="clearhead.attention.grid",
         test="tests/attention/test_grid.py::test_L3_5_grid_attention_is_flattened_attention_and_the_indexed_equations",

@@ -30,7 +30,7 @@ CLAIMS = (
         title="Self-attention: 4nd² + 2n²d, and 4d² parameters",
         statement="The sum over the heads; the module table prints its order as n²d.",
         latex=r"h\cdot\left(\frac{3nd^2}{h}+\frac{2n^2d}{h}\right)+nd^2=4nd^2+2n^2d\qquad 4d^2",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="these are multiply-accumulates (FLOPs are twice as many), without biases and softmax and without what "
         "a causal mask saves; the printed row O(n²d) drops the projections, which decide while n < 2d",
         module="clearhead.costing.forms.attention",
@@ -54,7 +54,7 @@ CLAIMS = (
         statement="With its projections a layer takes n²d + nd², more than a recurrent layer's nd²; the answer given "
         "is that attention did not need projections at first, so that it is n²d.",
         latex=r"4nd^2+2n^2d\quad\text{against}\quad 2n^2d\quad\text{against}\quad 2nd^2",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="the first, additive attention had matrices too; without any, attention is cheaper than a recurrent "
         "layer while n < d, and with them never, but cheaper than an LSTM while n < 2d",
         module="clearhead.attention.multihead",
@@ -110,7 +110,7 @@ CLAIMS = (
         "relative distances, divided by the root of three times the size.",
         latex=r"\tilde A_{ij}=Q^c_i\cdot K^c_j+Q^c_i\cdot K^r_{\delta(i,j)}+K^c_j\cdot Q^r_{\delta(j,i)}"
         r"\\H=\operatorname{softmax}\left(\frac{\tilde A}{\sqrt{3d}}\right)V^c",
-        verdict="slip in the notes",
+        verdict="misprint",
         right="the last index is δ(j, i) in the printed algorithm and δ(i, j) in every released model, which is the "
         "default here; 3 is the number of terms in use, and d is the size of a head",
         module="clearhead.attention.disentangled",
