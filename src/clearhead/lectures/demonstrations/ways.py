@@ -45,7 +45,7 @@ def every_way(module: Any, x: Float[Tensor, "n d"], scheme: RelativePosition | N
     real = torch.arange(n) < n - 2
     masks = ((everything, None, False), (everything & real, real[None], False), (everything.tril(), None, True))
     with torch.no_grad():
-        for used in (scheme,) if scheme is not None else (None, *_nothing_added(module)):
+        for used in _schemes(module, scheme):
             for seen, valid, causal in masks:
                 context = AttentionContext(
                     valid=valid, causal=causal, scheme=used, queries=torch.arange(n), keys=torch.arange(n)
@@ -54,14 +54,16 @@ def every_way(module: Any, x: Float[Tensor, "n d"], scheme: RelativePosition | N
         yield Way("cache", everything.tril(), _with_a_cache(module, x, scheme))
 
 
-def _nothing_added(module: Any) -> tuple[RelativePosition, RelativePosition]:
-    """A bias of 0 for every distance, and vectors of 0: the paths by distance and in blocks are theirs."""
+def _schemes(module: Any, scheme: RelativePosition | None) -> tuple[RelativePosition | None, ...]:
+    """The scheme; without one, also a bias of 0 and vectors of 0: the paths by distance and in blocks are theirs."""
+    if scheme is not None or isinstance(module, DisentangledAttention):
+        return (scheme,)
     size = module.query_size
     schemes = BucketBias(heads=module.heads), ShawPosition(head_size=size, value_size=size, relative="keys")
     for scheme in schemes:
         for parameter in scheme.parameters():
             parameter.zero_()
-    return schemes
+    return None, *schemes
 
 
 def _each_path(module: Any, x: Tensor, context: AttentionContext, seen: Tensor) -> Iterator[Way]:
