@@ -106,7 +106,7 @@ CLAIMS = (
         right="the scores are divided by √d_k; divided by d_k, as the notes say, they have variance 1/d_k",
         module="clearhead.attention.score",
         test="tests/attention/test_attend.py::test_L2_9_variance_of_the_scores",
-        demonstration="l2_tricks:scale_by_the_root",
+        demonstration="l2_scale:scale_by_the_root",
     ),
     Claim(
         id="L2.10",

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from clearhead.attention import AttentionContext, DisentangledAttention, KeyValues
+from clearhead.attention import AttentionContext, DisentangledAttention, KeyValues, MultiHeadAttention
 from clearhead.attention.paths import choose_path, works_in_blocks
 from clearhead.lectures.demonstrations.compare import ROUNDING, gap
 from clearhead.lectures.evidence import Measure
@@ -45,7 +45,7 @@ def every_way(module: Any, x: Float[Tensor, "n d"], scheme: RelativePosition | N
     real = torch.arange(n) < n - 2
     masks = ((everything, None, False), (everything & real, real[None], False), (everything.tril(), None, True))
     with torch.no_grad():
-        for used in _schemes(module, scheme):
+        for used in _schemes(module, scheme, x.dtype):
             for seen, valid, causal in masks:
                 context = AttentionContext(
                     valid=valid, causal=causal, scheme=used, queries=torch.arange(n), keys=torch.arange(n)
@@ -54,14 +54,16 @@ def every_way(module: Any, x: Float[Tensor, "n d"], scheme: RelativePosition | N
         yield Way("cache", everything.tril(), _with_a_cache(module, x, scheme))
 
 
-def _schemes(module: Any, scheme: RelativePosition | None) -> tuple[RelativePosition | None, ...]:
+def _schemes(
+    module: Any, scheme: RelativePosition | None, dtype: torch.dtype
+) -> tuple[RelativePosition | None, ...]:
     """The scheme; without one, also a bias of 0 and vectors of 0: the paths by distance and in blocks are theirs."""
     if scheme is not None or isinstance(module, DisentangledAttention):
         return (scheme,)
     size = module.query_size
     schemes = BucketBias(heads=module.heads), ShawPosition(head_size=size, value_size=size, relative="keys")
-    for scheme in schemes:
-        for parameter in scheme.parameters():
+    for added in schemes:
+        for parameter in added.to(dtype).parameters():
             parameter.zero_()
     return None, *schemes
 
@@ -114,3 +116,30 @@ def alike_on_every_path(
         Measure(f"{what}, path {path}: max|Δ|", 0.0, far, tolerance=tolerance)
         for path, far in gaps(module, x, reference, scheme).items()
     )
+
+
+def weights_on_every_path(
+    query: Float[Tensor, "n d"], keys: Float[Tensor, "n d"], **settings: Any
+) -> dict[str, Float[Tensor, "n n"]]:
+    """The weights of a single head on every path: with the unit vectors as values, they are what attention gives.
+
+    ``settings`` are those of ``MultiHeadAttention``; there are no projections.
+    """
+    n = len(query)
+    module = MultiHeadAttention(width=query.shape[-1], heads=1, projections=False, output=False, **settings)
+    values = torch.eye(n, dtype=query.dtype)[None]
+    found: dict[str, Tensor] = {}
+    with torch.no_grad():
+        for scheme in _schemes(module, None, query.dtype):
+            context = AttentionContext(scheme=scheme, queries=torch.arange(n), keys=torch.arange(n))
+            for path in ("explicit", "auto", "fused"):
+                module.path = path  # type: ignore[assignment]
+                name = choose_path(module, n, n, context)
+                if name not in found:
+                    found[name] = module(query[None], keys[None], values, context=context)[0]
+    return found
+
+
+def spread_of_scores(weights: Float[Tensor, "n m"]) -> float:
+    """The variance of the scores that these weights come from: ln α is the score, but for a constant in each row."""
+    return float(weights.log().var(-1).mean())
