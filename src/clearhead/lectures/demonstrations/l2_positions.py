@@ -108,7 +108,11 @@ def _sines(n: int, d: int, frequency: Callable[[int], float], *, interleaved: bo
     rows = []
     for p in range(n):
         pairs = [(math.sin(p * frequency(i)), math.cos(p * frequency(i))) for i in range(d // 2)]
-        rows.append([wave for pair in pairs for wave in pair] if interleaved else [wave for part in zip(*pairs, strict=True) for wave in part])
+        rows.append(
+            [wave for pair in pairs for wave in pair]
+            if interleaved
+            else [wave for part in zip(*pairs, strict=True) for wave in part]
+        )
     return torch.tensor(rows)
 
 

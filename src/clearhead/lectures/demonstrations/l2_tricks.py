@@ -208,7 +208,9 @@ def rolling_average() -> Evidence:
             broken_block(
                 "in blocks, a sum that counts the last key twice",
                 "clearhead.attention.paths.attend_by_distance",
-                lambda right: lambda query, keys, values, **more: right(query, keys, values, **more) + values[:, :, -1:],
+                lambda right: (
+                    lambda query, keys, values, **more: right(query, keys, values, **more) + values[:, :, -1:]
+                ),
                 partial(shared, "blocks"),
             ),
             broken_block(
@@ -247,7 +249,13 @@ def _linear(relu: bool) -> Any:
 
 def skip_connection() -> Evidence:
     """L2.7: a whole encoder whose sublayers give 0 changes nothing; the derivative of a layer is 1 more than F's."""
-    settings = ["model.layers=3", "model.width=12", "model.heads=2", "model.vocabulary.source=9", "model.norm.place=pre"]
+    settings = [
+        "model.layers=3",
+        "model.width=12",
+        "model.heads=2",
+        "model.vocabulary.source=9",
+        "model.norm.place=pre",
+    ]
     model = build(read_recipe(None, "model.family=encoder", *settings), seed=1).eval()
     assert isinstance(model, EncoderModel)
     layers: Any = model.get_submodule("encoder.layers")

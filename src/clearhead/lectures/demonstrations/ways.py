@@ -54,9 +54,7 @@ def every_way(module: Any, x: Float[Tensor, "n d"], scheme: RelativePosition | N
         yield Way("cache", everything.tril(), _with_a_cache(module, x, scheme))
 
 
-def _schemes(
-    module: Any, scheme: RelativePosition | None, dtype: torch.dtype
-) -> tuple[RelativePosition | None, ...]:
+def _schemes(module: Any, scheme: RelativePosition | None, dtype: torch.dtype) -> tuple[RelativePosition | None, ...]:
     """The scheme; without one, also a bias of 0 and vectors of 0: the paths by distance and in blocks are theirs."""
     if scheme is not None or isinstance(module, DisentangledAttention):
         return (scheme,)
