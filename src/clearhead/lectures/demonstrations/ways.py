@@ -14,9 +14,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from clearhead.attention import AttentionContext, DisentangledAttention, KeyValues
+from clearhead.attention import AttentionContext, DisentangledAttention, KeyValues, MultiHeadAttention
 from clearhead.attention.paths import choose_path, works_in_blocks
-from clearhead.lectures.demonstrations.compare import gap
+from clearhead.lectures.demonstrations.compare import ROUNDING, gap
+from clearhead.lectures.evidence import Measure
 from clearhead.positions import BucketBias, RelativePosition, ShawPosition
 
 Reference = Callable[[Bool[Tensor, "n n"]], Float[Tensor, "n d"]]
@@ -44,7 +45,7 @@ def every_way(module: Any, x: Float[Tensor, "n d"], scheme: RelativePosition | N
     real = torch.arange(n) < n - 2
     masks = ((everything, None, False), (everything & real, real[None], False), (everything.tril(), None, True))
     with torch.no_grad():
-        for used in (scheme,) if scheme is not None else (None, *_nothing_added(module)):
+        for used in _schemes(module, scheme, x.dtype):
             for seen, valid, causal in masks:
                 context = AttentionContext(
                     valid=valid, causal=causal, scheme=used, queries=torch.arange(n), keys=torch.arange(n)
@@ -53,14 +54,16 @@ def every_way(module: Any, x: Float[Tensor, "n d"], scheme: RelativePosition | N
         yield Way("cache", everything.tril(), _with_a_cache(module, x, scheme))
 
 
-def _nothing_added(module: Any) -> tuple[RelativePosition, RelativePosition]:
-    """A bias of 0 for every distance, and vectors of 0: the paths by distance and in blocks are theirs."""
+def _schemes(module: Any, scheme: RelativePosition | None, dtype: torch.dtype) -> tuple[RelativePosition | None, ...]:
+    """The scheme; without one, also a bias of 0 and vectors of 0: the paths by distance and in blocks are theirs."""
+    if scheme is not None or isinstance(module, DisentangledAttention):
+        return (scheme,)
     size = module.query_size
     schemes = BucketBias(heads=module.heads), ShawPosition(head_size=size, value_size=size, relative="keys")
-    for scheme in schemes:
-        for parameter in scheme.parameters():
+    for added in schemes:
+        for parameter in added.to(dtype).parameters():
             parameter.zero_()
-    return schemes
+    return None, *schemes
 
 
 def _each_path(module: Any, x: Tensor, context: AttentionContext, seen: Tensor) -> Iterator[Way]:
@@ -96,3 +99,45 @@ def gaps(module: Any, x: Tensor, reference: Reference, scheme: RelativePosition 
     for way in every_way(module, x, scheme):
         found[way.path] = max(found.get(way.path, 0.0), gap(way.out, reference(way.seen)))
     return found
+
+
+def alike_on_every_path(
+    what: str,
+    module: Any,
+    x: Tensor,
+    reference: Reference,
+    scheme: RelativePosition | None = None,
+    tolerance: float = ROUNDING,
+) -> tuple[Measure, ...]:
+    """Measure that a module gives what the reference says, a measure for each path."""
+    return tuple(
+        Measure(f"{what}, path {path}: max|Δ|", 0.0, far, tolerance=tolerance)
+        for path, far in gaps(module, x, reference, scheme).items()
+    )
+
+
+def weights_on_every_path(
+    query: Float[Tensor, "n d"], keys: Float[Tensor, "n d"], **settings: Any
+) -> dict[str, Float[Tensor, "n n"]]:
+    """The weights of a single head on every path: with the unit vectors as values, they are what attention gives.
+
+    ``settings`` are those of ``MultiHeadAttention``; there are no projections.
+    """
+    n = len(query)
+    module = MultiHeadAttention(width=query.shape[-1], heads=1, projections=False, output=False, **settings)
+    values = torch.eye(n, dtype=query.dtype)[None]
+    found: dict[str, Tensor] = {}
+    with torch.no_grad():
+        for scheme in _schemes(module, None, query.dtype):
+            context = AttentionContext(scheme=scheme, queries=torch.arange(n), keys=torch.arange(n))
+            for path in ("explicit", "auto", "fused"):
+                module.path = path  # type: ignore[assignment]
+                name = choose_path(module, n, n, context)
+                if name not in found:
+                    found[name] = module(query[None], keys[None], values, context=context)[0]
+    return found
+
+
+def spread_of_scores(weights: Float[Tensor, "n m"]) -> float:
+    """The variance of the scores that these weights come from: ln α is the score, but for a constant in each row."""
+    return float(weights.log().var(-1).mean())
