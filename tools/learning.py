@@ -239,6 +239,9 @@ LESSONS = [
         Lesson("copy", (f"attention linformer sharing={sharing}",), SMALL)
         for sharing in ("none", "headwise", "key-value", "layerwise")
     ),
+    # three places before is the edge of a window of 7 on both sides, and of 4 on one
+    Lesson("offset", ("attention local window=7",)),
+    Lesson("offset", ("attention local window=4 sides=one", "position shaw relative=keys")),
     Lesson("pattern", ("attention grid", "position relative-2d")),
     Lesson("pattern", ("attention grid", "position sinusoidal-2d")),
     Lesson("pattern", ("attention axial", "position relative-2d")),
@@ -273,6 +276,8 @@ CONTROLS = [
     Control(Lesson("offset", ('attention disentangled terms=["c2c"]',), SINGLE, steps=300), 0.5),
     # three places away shares its bucket with what is farther
     Control(Lesson("offset", ("attention disentangled span=16 buckets=4",), SINGLE, steps=300), 0.7),
+    # the place asked for lies just outside of the window
+    Control(Lesson("offset", ("attention local window=5",), steps=300), 0.5),
     Control(Lesson("distance", ("position none",), steps=300), 0.5),
     Control(Lesson("latest", ("position none",), steps=300), 0.7),
     Control(Lesson("copy", ("attention multihead", "position none"), steps=300), 0.5),

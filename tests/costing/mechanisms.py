@@ -106,6 +106,14 @@ OPTIONS |= {
     "disentangled, two terms": [*PLACED, "model.attention.terms=['c2c', 'c2p']", "model.attention.choice=hard"],
     "disentangled v2": [*PLACED, *(f"model.attention.{setting}" for setting in V2)],
 }
+LOCAL = ["model.attention.kind=local", "model.attention.window=3"]
+OPTIONS |= {
+    "local": LOCAL,
+    "local, one side, wider": [*LOCAL, "model.attention.window=10", "model.attention.sides=one"],
+    "local, hard": [*LOCAL, "model.attention.choice=hard"],
+    "local, additive": [*LOCAL, "model.attention.score=additive"],
+    **{f"local, {kind}": [*LOCAL, f"model.position.kind={kind}"] for kind in ("t5", "alibi", "shaw", "rope")},
+}
 WRITERS = {
     "untied, output bias": [
         "model.embedding.tie=none",
@@ -126,8 +134,9 @@ READERS: dict[str, list[str]] = {
     "statistics over the sequence": ["model.norm.axis=sequence"],
     "statistics over the sequence, ε outside": ["model.norm.axis=sequence", "model.norm.eps_place=outside"],
 }
-# unfold wants a number where a length would stay open; disentangled attention asks for the largest position
-CLOSED = ("t5", "alibi", "isentangled")
+# unfold wants a number where a length would stay open; disentangled attention asks for the largest position; whole
+# blocks, which windows are cut into, divide a length
+CLOSED = ("t5", "alibi", "isentangled", "local")
 
 
 def _opens(name: str) -> bool:

@@ -166,7 +166,7 @@ def table_one(n: Numbers) -> Numbers:
         forms.restricted_layer(s["n"], s["d"], s["r"]),
     ]
     return {
-        "work": [int(layer.macs) for layer in layers],
+        "work": [int(layer.mixing) for layer in layers],
         "sequential": [int(layer.sequential) for layer in layers],
         "path": [int(layer.path) for layer in layers],
     }

@@ -9,10 +9,12 @@ from clearhead.recipe.registry import _kinds
 
 QUICK = [
     *("position shaw relative=keys", "position shaw relative=values", "attention disentangled"),
+    "attention local window=7",
     *(f"attention {kind}, position relative-2d" for kind in ("grid", "axial", "window")),
 ]
 WITHOUT = [control for control in CONTROLS if control.lesson.teaches[-1] == "position none"]
 WITHOUT = [control for control in WITHOUT if control.lesson.task in ("offset", "pattern")]
+WITHOUT += [control for control in CONTROLS if control.lesson.name == "attention local window=5"]
 
 
 @pytest.mark.parametrize("name", QUICK)

@@ -83,6 +83,15 @@ VARIANTS["disentangled v2"] = [
     "model.attention.shared_projections=true",
 ]
 
+LOCAL = [
+    f"model.{part}.attention.{setting}" for part in ("encoder", "decoder") for setting in ("kind=local", "window=3")
+]
+VARIANTS["local, window of 3"] = LOCAL
+VARIANTS["local, one side"] = [*LOCAL, "model.encoder.attention.sides=one", "model.encoder.attention.window=4"]
+VARIANTS |= {
+    f"local, {kind}": [*LOCAL, f"model.position.kind={kind}"] for kind in ("none", "t5", "alibi", "shaw", "rope")
+}
+
 BOTH = "model.family=recurrent"
 ALONE = ["model.family=lm", "model.decoder.kind=recurrent", "model.decoder.attention.kind=none"]
 RECURRENT: dict[str, list[str]] = {
@@ -111,7 +120,7 @@ RECURRENT_LM = {f"{cell} alone": [*ALONE, f"model.cell={cell}"] for cell in ("gr
 RELATIVE = [f"position {kind}" for kind in ("none", "t5", "alibi", "shaw", "rope")] + ["Shaw keys", "Shaw values"]
 RELATIVE += ["disentangled alone", "disentangled v2"]
 ABSOLUTE = ["position sinusoidal", "position learned"]
-ORDERED = [name for name in VARIANTS if "informer" in name or "isentangled" in name]
+ORDERED = [name for name in VARIANTS if any(word in name for word in ("informer", "isentangled", "local"))]
 """Attention that knows the order of its tokens by itself."""
 
 # images of 16 × 8 pixels of two numbers, cut into 8 × 4 patches

@@ -50,6 +50,19 @@ CLASS_TOKEN = ["model.patches.class_token=true", "model.pooling=first"]
             "statistics over the sequence would show a decoder the future: use axis = token",
         ),
         (
+            ["model.decoder.attention.kind=local", "model.decoder.attention.sides=both"],
+            'model.decoder.attention.sides = "both": a window on both sides would see the future in a decoder: use one',
+        ),
+        (
+            ["model.encoder.attention.kind=local", "model.encoder.attention.window=8"],
+            "a window on both sides has its query in the middle and is odd, not 8; or sides = one",
+        ),
+        (["model.cross.attention.kind=local"], "a window needs queries and keys of one sequence"),
+        (
+            [*IMAGES, "model.attention.kind=local", "model.position.kind=relative-2d"],
+            "relative-2d positions have rows and columns, a window counts along one line",
+        ),
+        (
             ["model.position.kind=t5", "model.position.max_distance=16"],
             "model.position.max_distance = 16: must be more than 16, the distances that have a bucket of their own",
         ),

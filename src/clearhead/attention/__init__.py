@@ -8,6 +8,7 @@ from clearhead.attention.disentangled import DisentangledAttention, RelativeTabl
 from clearhead.attention.grid import AxialAttention, GridAttention, WindowAttention, from_tiles, to_tiles
 from clearhead.attention.heads import Heads, Weights
 from clearhead.attention.linformer import LengthMap, LinformerAttention
+from clearhead.attention.local import LocalAttention, band
 from clearhead.attention.multihead import MultiHeadAttention
 from clearhead.attention.score import AdditiveScore, DotScore, MultiplicativeScore, additive, divisor, dot
 
@@ -24,6 +25,7 @@ __all__ = [
     "LayerCache",
     "LengthMap",
     "LinformerAttention",
+    "LocalAttention",
     "MultiHeadAttention",
     "MultiplicativeScore",
     "RelativeTable",
@@ -31,6 +33,7 @@ __all__ = [
     "WindowAttention",
     "additive",
     "attend",
+    "band",
     "causal_mask",
     "choose",
     "divisor",

@@ -12,7 +12,7 @@ CLAIMS = (
         verdict="holds",
         module="clearhead.costing.forms.lecture",
         test="tests/lectures/test_costs.py::test_L2_1_attention_reaches_in_one_layer",
-        demonstration="l2_cost:interaction_distance",
+        demonstration="l2_motivation:interaction_distance",
     ),
     Claim(
         id="L2.2",
@@ -24,7 +24,7 @@ CLAIMS = (
         "not the number of sequential steps",
         module="clearhead.costing.forms.bill",
         test="tests/costing/test_decoding.py::test_L2_2_decoding_takes_steps_that_wait_for_each_other_and_training_does_not",
-        demonstration="l2_cost:parallel_training",
+        demonstration="l2_motivation:parallel_training",
     ),
     Claim(
         id="L2.3",
@@ -37,7 +37,7 @@ CLAIMS = (
         "cheaper only while n < d",
         module="clearhead.costing.forms.lecture",
         test="tests/lectures/test_costs.py::test_L2_3_attention_is_cheaper_below_n_equal_to_d",
-        demonstration="l2_cost:quadratic_all_the_same",
+        demonstration="l2_motivation:quadratic_all_the_same",
     ),
     Claim(
         id="L2.4",
@@ -106,7 +106,7 @@ CLAIMS = (
         right="the scores are divided by √d_k; divided by d_k, as the notes say, they have variance 1/d_k",
         module="clearhead.attention.score",
         test="tests/attention/test_attend.py::test_L2_9_variance_of_the_scores",
-        demonstration="l2_tricks:scale_by_the_root",
+        demonstration="l2_scale:scale_by_the_root",
     ),
     Claim(
         id="L2.10",

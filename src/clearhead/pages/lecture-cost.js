@@ -54,19 +54,19 @@ export function linformerFigure({ n, k, d }) {
   };
 }
 
-// L4.6, L2.1: the four layers of Table 1; one token reaches another by so many steps
+// L4.6, L2.1: the four layers of Table 1, without the projections of attention, as the table prints them
 export function tableOneFigure({ n, d, k, r }) {
   const layers = [
-    { name: "self-attention", work: 4 * n * d * d + 2 * n * n * d, sequential: 1, path: 1 },
+    { name: "self-attention", work: 2 * n * n * d, sequential: 1, path: 1 },
     { name: "recurrent", work: 2 * n * d * d, sequential: n, path: n },
     { name: "convolution", work: k * n * d * d, sequential: 1, path: Math.ceil(Math.log(n) / Math.log(k) - 1e-9) },
-    { name: "restricted", work: 4 * n * d * d + 2 * n * r * d, sequential: 1, path: Math.ceil((2 * (n - 1)) / (r - 1)) },
+    { name: "restricted", work: 2 * n * r * d, sequential: 1, path: Math.ceil((2 * (n - 1)) / (r - 1)) },
   ];
   const barred = (what) => barsPlot({ alt: layers.map((layer) => `${layer.name}: ${numberText(layer[what])}`).join(", "), bars: layers.map((layer, index) => [layer.name, layer[what], index]), log: true });
   return {
     said: `The ends of ${n} tokens are ${numberText(layers[1].path)} steps apart in a recurrent net, ${numberText(layers[2].path)} in convolutions, ${numberText(layers[3].path)} in restricted attention, 1 in attention.`,
     facts: layers.map((layer) => [`${layer.name}, sequential steps`, layer.sequential]),
-    pictures: [{ title: "Longest path (bars: logarithm)", drawn: barred("path") }, { title: "Multiplications of a layer (bars: logarithm)", drawn: barred("work") }],
+    pictures: [{ title: "Longest path (bars: logarithm)", drawn: barred("path") }, { title: "Multiplications without projections (bars: logarithm)", drawn: barred("work") }],
     numbers: { work: layers.map((layer) => layer.work), sequential: layers.map((layer) => layer.sequential), path: layers.map((layer) => layer.path) },
   };
 }

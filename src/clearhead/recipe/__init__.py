@@ -8,6 +8,7 @@ from clearhead.recipe.data import TASKS, DataSpec, TokenizerSpec
 from clearhead.recipe.differences import Difference, differences
 from clearhead.recipe.feedforward import FeedForwardSpec, GatedSpec, OuterSpec, SingleSpec, StandardSpec
 from clearhead.recipe.grid import AxialSpec, GridSpec, PatchesSpec, Relative2dSpec, Sinusoidal2dSpec, WindowSpec
+from clearhead.recipe.local import LocalSpec
 from clearhead.recipe.metrics import (
     Material,
     MetricKind,
@@ -109,6 +110,7 @@ __all__ = [
     "LayerNormSpec",
     "LearnedSpec",
     "LinformerSpec",
+    "LocalSpec",
     "LuongSpec",
     "MaskingSpec",
     "Material",

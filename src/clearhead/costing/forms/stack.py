@@ -76,14 +76,18 @@ def _position_setting(
         ledger.letters(name, size, part) if size * stack.attention.heads != stack.width else width / heads
         for name, size in zip(("d_q", "d_v"), stack.attention.sizes(stack.width), strict=True)
     )
+    keys, extent = setting.so_far or queries, attention_form(stack.attention).extent
+    if extent is not None:
+        queries, keys = extent(stack.attention, ledger, queries, keys, part)
     return PositionSetting(
         heads=heads,
         head_size=head_size,
         value_size=value_size,
         queries=queries,
-        keys=setting.so_far or queries,
+        keys=keys,
         part=part,
         grid=setting.grid,
+        in_windows=extent is not None,
     )
 
 
