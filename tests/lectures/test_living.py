@@ -105,7 +105,7 @@ def residual(n: Numbers) -> Numbers:
             passed: Tensor = block(x[None, None], lambda y: torch.tanh(y @ matrix) / 2)
             return passed[0, 0]
 
-        x, v = torch.autograd.functional.jvp(layer, x, v)
+        x, v = torch.autograd.functional.jvp(layer, x, v)  # type: ignore[no-untyped-call]
         sizes.append(x.norm())
         arrived.append(v.norm() / start)
     return {"output": x, "sizes": torch.stack(sizes), "arrived": tensor([float(one) for one in arrived])}
@@ -206,7 +206,16 @@ def sizes(n: Numbers) -> Numbers:
 CASES: list[tuple[str, Callable[[Numbers], Numbers], list[Settings]]] = [
     ("choice", choice, [{}, {"choice": "hard"}, {"one": 3.3, "four": -4}]),
     ("heads", heads, [{}, {"N": 3, "M": 50, "h": 7, "dq": 11, "dv": 13, "headq": 5, "headv": 9, "dout": 2}]),
-    ("norm", norm, [{}, {"axis": "sequence"}, {"axis": "token", "place": "outside", "size": -4, "shift": 2.5}]),
+    (
+        "norm",
+        norm,
+        [
+            {},
+            {"axis": "sequence"},
+            {"axis": "all", "shift": 1},
+            {"axis": "token", "place": "outside", "size": -4, "shift": 2.5},
+        ],
+    ),
     (
         "residual",
         residual,
