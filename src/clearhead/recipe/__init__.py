@@ -4,10 +4,12 @@
 """
 
 from clearhead.recipe.attention import AttentionPlace, AttentionSpec, DisentangledSpec, LinformerSpec, MultiHeadSpec
+from clearhead.recipe.convolutional import ConvolutionalDecoderSpec, ConvolutionalEncoderSpec, ConvolutionalSpec
 from clearhead.recipe.data import TASKS, DataSpec, TokenizerSpec
 from clearhead.recipe.differences import Difference, differences
 from clearhead.recipe.feedforward import FeedForwardSpec, GatedSpec, OuterSpec, SingleSpec, StandardSpec
 from clearhead.recipe.grid import AxialSpec, GridSpec, PatchesSpec, Relative2dSpec, Sinusoidal2dSpec, WindowSpec
+from clearhead.recipe.local import LocalSpec
 from clearhead.recipe.metrics import (
     Material,
     MetricKind,
@@ -65,6 +67,7 @@ from clearhead.recipe.stack import (
     DecoderSpec,
     DropoutSpec,
     EncoderSpec,
+    ResidualSpec,
     StackSpec,
     TransformerDecoderSpec,
     TransformerEncoderSpec,
@@ -87,6 +90,9 @@ __all__ = [
     "AxialSpec",
     "BahdanauSpec",
     "ClassifierSpec",
+    "ConvolutionalDecoderSpec",
+    "ConvolutionalEncoderSpec",
+    "ConvolutionalSpec",
     "CrossSpec",
     "DataSpec",
     "DecoderSpec",
@@ -109,6 +115,7 @@ __all__ = [
     "LayerNormSpec",
     "LearnedSpec",
     "LinformerSpec",
+    "LocalSpec",
     "LuongSpec",
     "MaskingSpec",
     "Material",
@@ -128,6 +135,7 @@ __all__ = [
     "RecurrentEncoderSpec",
     "RecurrentSpec",
     "Relative2dSpec",
+    "ResidualSpec",
     "RmsNormSpec",
     "RotarySpec",
     "ScheduleSpec",
