@@ -210,7 +210,7 @@ def parallel_training() -> Evidence:
         ),
         tables=(
             EvidenceTable(
-                "Operations that wait for each other; forward and decoding in arithmetic steps, backward in torch's nodes",
+                "Operations that wait for each other: arithmetic steps; backward, nodes of torch's graph",
                 ("tokens", "Transformer", "backward", "recurrent", "backward", "Transformer, decoding"),
                 tuple(
                     (
