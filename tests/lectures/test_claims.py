@@ -10,6 +10,7 @@ import torch
 from clearhead.errors import RecipeError
 from clearhead.lectures import Claim, claims, demonstrate, find_claims
 from clearhead.lectures.formula import mathml, plain
+from clearhead.recipe import read_recipe
 from tests.lectures.outcomes import observed, outcome
 
 ROOT = Path(__file__).parent.parent.parent
@@ -50,6 +51,64 @@ def test_claim_says_what_it_is(claim: Claim) -> None:
     assert len(plain(claim.latex)) > 3
     assert (claim.right == "") == (claim.verdict == "holds")
     assert not claim.right.endswith(".")
+
+
+DONE = [claim for claim in claims() if claim.place.section]
+"""The claims that say where they stand in the notes."""
+each_placed_claim = pytest.mark.parametrize("claim", DONE, ids=lambda claim: claim.id.replace(".", "_"))
+
+
+@each_placed_claim
+def test_claim_can_be_followed(claim: Claim) -> None:
+    """A place in the notes, the printed formula wherever it is wrong, and something to try that can be typed."""
+    assert claim.place.line >= 1
+    assert claim.place.last is None or claim.place.last > claim.place.line
+    if claim.verdict == "misprint":
+        assert claim.printed
+    if claim.printed:
+        assert mathml(claim.printed).startswith("<math")
+        assert claim.printed_formula != claim.formula
+    assert claim.try_it is not None
+    assert not claim.try_it.see.endswith(".")
+    program, verb, recipe, *words = claim.try_it.command.split()
+    assert program == "clearhead"
+    assert verb in ("show", "cost", "train", "lecture", "compare")
+    if verb in ("show", "cost"):
+        read_recipe(recipe, *(word for word in words if "=" in word and not word.startswith("--")))
+
+
+def test_the_lectures_0_and_1_can_be_followed() -> None:
+    assert {claim.id for claim in DONE} >= {name for name in IDS if name[:2] in ("L0", "L1")}
+
+
+def test_most_wrong_variants_of_lectures_0_and_1_are_the_product_broken_on_purpose() -> None:
+    """A broken block for every claim but L1.2, whose wrong variants are nets with other weights."""
+    for name in IDS:
+        if name[:2] in ("L0", "L1") and name != "L1.2":
+            evidence = outcome(name).evidence
+            assert evidence is not None
+            blocks = [wrong for wrong in evidence.wrong if wrong.broken]
+            assert len(blocks) >= 2, name
+            assert not any(wrong.measure.observed == "fails: RuntimeError" for wrong in blocks), name
+
+
+@pytest.mark.parametrize(
+    ("words", "ids"),
+    [
+        (["one-hot"], ["L0.3"]),
+        (["L1", "mask"], ["L1.9"]),
+        (["L1", "causal", "cache"], ["L1.9"]),
+        (["L0.1", "L0.3", "argmax"], ["L0.3"]),
+    ],
+)
+def test_claims_are_found_by_word(words: list[str], ids: list[str]) -> None:
+    """All words must be there; names of claims and lectures restrict where they are searched for."""
+    assert [claim.id for claim in find_claims(words)] == ids
+
+
+def test_a_word_that_finds_several_claims_is_not_one_claim() -> None:
+    with pytest.raises(RecipeError, match=r"softmax: this is more than one claim.*L0\.3"):
+        demonstrate("softmax")
 
 
 @each_claim

@@ -108,7 +108,7 @@ def demonstrate(claim: Claim | str) -> Outcome:
     start = time.perf_counter()
     evidence, error, threads = None, "", torch.get_num_threads()
     use_cores()
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(20)
         try:
             evidence = claim.demonstrate()

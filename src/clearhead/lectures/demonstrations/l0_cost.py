@@ -160,9 +160,9 @@ def attention_memory() -> Evidence:
         measures=(formula(), made()),
         wrong=(
             broken_block(
-                "weights for every key but one",
-                "clearhead.attention.attend.weigh",
-                lambda right: lambda query, keys, **rest: right(query, keys[..., 1:, :], **rest),
+                "weights that are formed twice",
+                "clearhead.attention.paths._explicit",
+                lambda right: lambda *given: (right(*given) + right(*given)) / 2,
                 made,
             ),
             broken_block(
