@@ -100,7 +100,10 @@ CLAIMS = (
         test="tests/costing/test_lecture.py::test_L4_6_table_1_is_what_the_layers_do",
         demonstration="l4_table_one:table_one",
         place=Place("Question and Answer: Table 1", 166),
-        try_it=Try("clearhead cost --table lectures", "Table 1 beside what the layers do"),
+        try_it=Try(
+            "clearhead cost tiny model.encoder.attention.kind=local model.encoder.attention.window=9 --all",
+            "a longer path, and work in proportion to n",
+        ),
         words="convolution restricted local window path dilated recurrent constant",
     ),
     Claim(
