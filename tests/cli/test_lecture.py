@@ -24,7 +24,7 @@ def test_the_list_names_every_claim_without_torch() -> None:
     assert lines[-1] == "[]"
     for claim in claims():
         assert any(line.split()[:1] == [claim.id] and claim.title in line for line in lines)
-    assert any("slip in the notes: the ReLU belongs between the two maps" in line for line in lines)
+    assert any("disputed: the ReLU belongs between the two maps" in line for line in lines)
     listed = json.loads(run("lecture", "--json").stdout)["claims"]
     assert [entry["id"] for entry in listed] == [claim.id for claim in claims()]
 
@@ -51,10 +51,24 @@ def test_json_is_what_scripts_rely_on() -> None:
     table = json.loads(result.stdout)
     assert list(table) == ["claims"]
     for entry, name in zip(table["claims"], ("L2.9", "L4.8"), strict=True):
-        assert list(entry) == ["id", "verdict", "predicted", "observed", "wrong_variant_rejected", "reproduced"]
+        assert list(entry)[:6] == ["id", "verdict", "predicted", "observed", "wrong_variant_rejected", "reproduced"]
+        assert entry["wrong"]
+        assert all(wrong["rejected"] for wrong in entry["wrong"])
         assert (entry["id"], entry["wrong_variant_rejected"], entry["reproduced"]) == (name, True, True)
         assert entry["predicted"].keys() == entry["observed"].keys()
-    assert table["claims"][0]["verdict"] == "slip in the notes"
+    assert table["claims"][0]["verdict"] == "misprint"
+
+
+def test_claims_are_found_by_word() -> None:
+    """Several are listed, without running them; one is run; nothing found says what is near."""
+    found = json.loads(run("lecture", "softmax", "--json").stdout)["claims"]
+    assert {"L0.3", "L1.5"} <= {entry["id"] for entry in found} < {claim.id for claim in claims()}
+    both = json.loads(run("lecture", "L1", "Softmax", "mask", "--json").stdout)["claims"]
+    assert [entry["id"] for entry in both] == ["L1.9"]
+    assert both[0]["reproduced"]
+    lines = run("lecture", "softmax").stdout.splitlines()
+    assert any(line.split()[:1] == ["L0.3"] for line in lines)
+    assert not any("reproduced" in line for line in lines)
 
 
 def test_a_page_and_figures(tmp_path: Path) -> None:
@@ -71,11 +85,13 @@ def test_a_claim_that_is_not_reproduced_is_a_failure() -> None:
     """The mutation: a product whose scores are twice too large fails L4.8 with exit code 1, and says why."""
     code = textwrap.dedent("""
         import sys
-        from clearhead.lectures.demonstrations import l4_scaling
-        l4_scaling.dot = lambda query, keys: 2 * (query @ keys.T)
+        from clearhead.lectures.demonstrations.broken import broken
         sys.argv = ["clearhead", "lecture", "L4.7", "L4.8"] + sys.argv[1:]
         from clearhead.cli import main
-        main()
+        def twice(right):
+            return lambda scores, mask=None, choice="soft": right(2 * scores, mask, choice)
+        with broken("clearhead.attention.choice.choose", twice):
+            main()
     """)
     for flags in ([], ["--json"]):
         result = subprocess.run([sys.executable, "-c", code, *flags], capture_output=True, text=True, check=False)
@@ -94,6 +110,8 @@ def test_a_claim_that_is_not_reproduced_is_a_failure() -> None:
     [
         (["L48"], 2, "L48: no such claim; did you mean L4.8?"),
         (["L4.8", "L7.1"], 2, "L7.1: no such claim"),
+        (["sofmax"], 2, "sofmax: no claim has this word; did you mean softmax?"),
+        (["linformer", "telephone"], 2, "linformer: found in L2.14, but no claim has all of these words"),
         (["--all", "L4.8"], 2, "--all runs every claim"),
         (["L4.8", "--html", "nowhere/page.html"], 1, "the folder nowhere does not exist"),
     ],

@@ -18,14 +18,24 @@ import clearhead
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COLOURS = {"holds": "green", "holds under a condition": "yellow", "slip in the notes": "magenta"}
+COLOURS = {
+    "holds": "green",
+    "holds under a condition": "yellow",
+    "misprint": "magenta",
+    "convention": "cyan",
+    "disputed": "red",
+}
 
 
 def lecture(
     ids: Annotated[
-        list[str] | None, typer.Argument(help="Claims such as L4.8, or a whole lecture, L4. Without any: the list.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[CLAIMS|WORDS]",
+            help="Claims such as L4.8, a whole lecture, L4, or words to search for: softmax. Without any: the list.",
+        ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Run every claim; ends with a summary.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Run every claim, or all that the words find.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: predicted, observed, reproduced.")] = False,
     html: Annotated[
         Path | None, typer.Option(help="Write one page with formulas, evidence and figures (all claims, or the ids).")
@@ -34,21 +44,27 @@ def lecture(
 ) -> None:
     """Run the claims of the lectures: what each one predicts beside what this machine observes.
 
-    clearhead lecture                        lists them, with a verdict: holds, under a condition, a slip in the notes
+    clearhead lecture                        lists them, with a verdict: holds, under a condition, misprint, …
 
     clearhead lecture L4.8                   states the claim, runs it, shows the evidence and a wrong variant rejected
+
+    clearhead lecture masked softmax         lists the claims with these words; with --all it runs them
 
     clearhead lecture --all --html page.html   all of them, as one page that needs no network
 
     Exits with 1 if a claim is not reproduced. In Python: clearhead.demonstrate("L4.8")
     """
-    if everything and ids:
+    names = {*clearhead.LECTURES, *(claim.id for claim in clearhead.claims())}
+    searched = any(word.upper() not in names for word in ids or [])
+    if everything and ids and not searched:
         raise typer.BadParameter("--all runs every claim: give no ids with it")
     chosen = clearhead.find_claims(ids or [])
-    if not chosen and not everything and html is None and figures is None:
-        _list(clearhead.claims(), as_json=as_json)
+    wants_list = len(chosen) > 1 if searched else not chosen
+    if wants_list and not everything and html is None and figures is None:
+        _list(chosen or clearhead.claims(), as_json=as_json)
         return
-    outcomes = _run(chosen or clearhead.claims(), in_full=bool(chosen), as_json=as_json, html=html)
+    in_full = bool(chosen) and not (searched and everything)
+    outcomes = _run(chosen or clearhead.claims(), in_full=in_full, as_json=as_json, html=html)
     if as_json:
         print(json.dumps({"claims": [outcome.as_json() for outcome in outcomes]}, ensure_ascii=False))
     if html is not None:
@@ -61,24 +77,21 @@ def lecture(
 
 
 def _list(claims: "Sequence[clearhead.Claim]", *, as_json: bool) -> None:
-    """The claims by lecture, a line each, with what is right where the notes slip."""
+    """The claims by lecture, in the order of the notes, with what is right where they are not."""
     if as_json:
-        names = ("id", "title", "verdict", "right", "module", "test")
-        print(
-            json.dumps(
-                {"claims": [{name: getattr(claim, name) for name in names} for claim in claims]}, ensure_ascii=False
-            )
-        )
+        print(json.dumps({"claims": [claim.as_json() for claim in claims]}, ensure_ascii=False))
         return
     width = max(shutil.get_terminal_size().columns, 50) if sys.stdout.isatty() else 10_000
     for lecture, title in clearhead.LECTURES.items():
-        typer.secho(f"{lecture}  {title}", bold=True)
-        for claim in claims:
-            if claim.lecture == lecture:
-                typer.echo(f"  {claim.id:<6} {claim.title}")
-                verdict = claim.verdict + (f": {claim.right}" if claim.right else "")
-                lines = textwrap.fill(verdict, width, initial_indent=" " * 9, subsequent_indent=" " * 9)
-                typer.secho(lines, fg=COLOURS[claim.verdict])
+        found = [claim for claim in claims if claim.lecture == lecture]
+        if found:
+            typer.secho(f"{lecture}  {title}", bold=True)
+        for claim in found:
+            typer.echo(f"  {claim.id:<6} {claim.title}", nl=False)
+            typer.secho(f"  ({claim.place})" if claim.place.section else "", dim=True)
+            verdict = claim.verdict + (f": {claim.right}" if claim.right else "")
+            lines = textwrap.fill(verdict, width, initial_indent=" " * 9, subsequent_indent=" " * 9)
+            typer.secho(lines, fg=COLOURS[claim.verdict])
     typer.echo(f"\n{len(claims)} claims; next: clearhead lecture {claims[-1].id}, clearhead lecture --all")
 
 
@@ -128,18 +141,23 @@ def _print_failure(console: Console, outcome: "clearhead.Outcome") -> None:
 def _print_outcome(console: Console, outcome: "clearhead.Outcome") -> None:
     claim = outcome.claim
     console.print(Text(f"{claim.id}  {claim.title}", "bold"))
+    if claim.place.section:
+        console.print(Text(f"  {claim.lecture}: {claim.place}", "dim"))
     verdict = claim.verdict + (f": {claim.right}" if claim.right else "")
     _print_wrapped(console, verdict, COLOURS[claim.verdict])
     console.print()
     _print_wrapped(console, claim.statement)
     console.print()
-    for line in claim.formula.splitlines():
-        console.print(Text(f"      {line}", "bold"))
+    if claim.printed:
+        _print_formula(console, claim.printed_formula, "as printed")
+    _print_formula(console, claim.formula, "what is right" if claim.printed else "")
     console.print()
     if outcome.evidence is None:
         _print_wrapped(console, f"the demonstration failed: {outcome.error}", "red")
     else:
         _print_evidence(console, outcome.evidence)
+    if claim.try_it is not None:
+        _print_wrapped(console, f"try it: {claim.try_it}")
     _print_wrapped(console, f"module {claim.module}, test {claim.test}", "dim")
     good = outcome.reproduced
     _print_wrapped(
@@ -150,6 +168,13 @@ def _print_outcome(console: Console, outcome: "clearhead.Outcome") -> None:
     console.print()
 
 
+def _print_formula(console: Console, formula: str, which: str) -> None:
+    if which:
+        console.print(Text(f"    {which}", "dim"))
+    for line in formula.splitlines():
+        console.print(Text(f"      {line}", "bold"))
+
+
 def _print_evidence(console: Console, evidence: "clearhead.Evidence") -> None:
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("measured", "predicted", "observed", ""):
@@ -157,11 +182,16 @@ def _print_evidence(console: Console, evidence: "clearhead.Evidence") -> None:
     for measure in evidence.measures:
         mark = Text("✓ agrees", "green") if measure.agrees else Text("✗ does not agree", "bold red")
         grid.add_row(Text(measure.what), Text(measure.expectation), Text(measure.observation), mark)
-    grid.add_row("", "", "", "")
-    grid.add_row(Text("wrong on purpose", "bold"), "", "", "")
-    for wrong in evidence.wrong:
-        mark = Text("✓ rejected", "green") if wrong.rejected else Text("✗ not rejected", "bold red")
-        grid.add_row(Text(wrong.what), Text(wrong.measure.expectation), Text(wrong.measure.observation), mark)
+    for title, variants in (
+        ("wrong on purpose", [wrong for wrong in evidence.wrong if not wrong.broken]),
+        ("broken on purpose", [wrong for wrong in evidence.wrong if wrong.broken]),
+    ):
+        if variants:
+            grid.add_row("", "", "", "")
+            grid.add_row(Text(title, "bold"), "", "", "")
+        for wrong in variants:
+            mark = Text("✓ rejected", "green") if wrong.rejected else Text("✗ not rejected", "bold red")
+            grid.add_row(Text(wrong.what), Text(wrong.measure.expectation), Text(wrong.measure.observation), mark)
     _print_indented(console, grid)
     for table in evidence.tables:
         _print_table(console, table)

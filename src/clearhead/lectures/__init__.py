@@ -4,7 +4,7 @@ Listing the claims does not import torch; demonstrating one does.
 """
 
 from clearhead.drawing.figure import Bars, Figure, Heat, Lines, Series
-from clearhead.lectures.claim import LECTURES, Claim, Verdict
+from clearhead.lectures.claim import LECTURES, VERDICTS, Claim, Place, Try, Verdict
 from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Value, Wrong, shown
 from clearhead.lectures.outcome import Outcome, demonstrate
 from clearhead.lectures.page import save_lecture_page
@@ -12,6 +12,7 @@ from clearhead.lectures.registry import claims, find_claims
 
 __all__ = [
     "LECTURES",
+    "VERDICTS",
     "Bars",
     "Claim",
     "Evidence",
@@ -21,7 +22,9 @@ __all__ = [
     "Lines",
     "Measure",
     "Outcome",
+    "Place",
     "Series",
+    "Try",
     "Value",
     "Verdict",
     "Wrong",
