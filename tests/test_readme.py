@@ -88,7 +88,7 @@ def test_the_recipe_reads(tmp_path: Path) -> None:
 def test_the_lecture_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As they stand, but for --all: one claim stands for all, which tests/lectures runs."""
     lines = re.findall(r"^clearhead (lecture.*?)\s*#", README, re.MULTILINE)
-    assert len(lines) == 3
+    assert len(lines) == 5
     assert lines == re.findall(r"^clearhead (lecture.*?)\s*#", GUIDES["lectures.md"], re.MULTILINE)
     monkeypatch.chdir(tmp_path)
     for line in lines:

@@ -10,6 +10,7 @@ import pytest
 
 from clearhead.lectures import claims
 from tests.cli.test_cli import run
+from tests.cli.typed import typed
 
 
 def test_the_list_names_every_claim_without_torch() -> None:
@@ -121,3 +122,54 @@ def test_what_is_typed_wrong_is_told(arguments: list[str], code: int, message: s
     assert result.returncode == code
     assert message in result.stderr.replace("\n", " ")
     assert "Traceback" not in result.stderr
+
+
+def test_exercises_are_listed_shown_and_checked(tmp_path: Path) -> None:
+    listed = typed("lecture", "--exercises")
+    assert "25 exercises" in listed.stdout
+    assert len(json.loads(typed("lecture", "--exercises", "--json").stdout)["exercises"]) == 25
+    shown = typed("lecture", "--exercise", "2.3")
+    assert "a file that defines answer(q, k)" in shown.stdout
+    for answer, code, words in (
+        ("4*n*d**2 + 2*n**2*d", 0, "4.2 ✓ right: read on with clearhead lecture L4.3"),
+        ("2*n*n*d", 1, "4.2 ✗ wrong: the projections are missing: 4nd²"),
+        ("4nd", 2, "write products with *"),
+    ):
+        told = typed("lecture", "--exercise", "4.2", answer)
+        assert (told.returncode, words in told.stdout + told.stderr) == (code, True), told
+    file = tmp_path / "answer.py"
+    file.write_text("def answer(q, k):\n    return q @ k / len(q)\n")
+    told = typed("lecture", "--exercise", "2.3", str(file), "--json")
+    assert told.returncode == 1
+    judged = json.loads(told.stdout)
+    assert (judged["id"], judged["right"]) == ("2.3", False)
+    assert judged["says"].startswith("you divided by d, not √d")
+
+
+def test_break_it_yourself() -> None:
+    assert "mask-off-by-one" in typed("lecture", "--break", "list").stdout
+    assert json.loads(typed("lecture", "--break", "list", "--json").stdout)["breaks"][0]["name"] == "scale-by-d"
+    told = typed("lecture", "--break", "scale-by-d", "L1.1", "L0.4")
+    assert told.returncode == 0
+    assert "L1.1   notices: Attention takes" in told.stdout
+    assert "noticed by 1 of 2 claims: L1.1" in told.stdout
+    unseen = typed("lecture", "--break", "scale-by-d", "L0.4", "--json")
+    assert unseen.returncode == 1
+    assert json.loads(unseen.stdout)["noticed"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--exercise", "9.1"], "9.1: no such exercise"),
+        (["--exercise", "4.2", "n", "d"], "one answer at a time"),
+        (["--exercise", "4.2", "--all"], "stand alone"),
+        (["--exercise", "0.2", "nowhere.py"], "nowhere.py: no such file"),
+        (["--break", "nothing"], "nothing: no such break"),
+        (["--serve", "--port", "70000"], "70000"),
+    ],
+)
+def test_what_is_typed_wrong_about_exercises_and_breaks(arguments: list[str], message: str) -> None:
+    told = typed("lecture", *arguments)
+    assert told.returncode == 2
+    assert message in told.stderr.replace("\n", " ")

@@ -14,6 +14,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 import clearhead
+from clearhead.cli.exercises import break_it, list_exercises
+from clearhead.cli.exercises import exercise as check_one
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +43,25 @@ def lecture(
         Path | None, typer.Option(help="Write one page with formulas, evidence and figures (all claims, or the ids).")
     ] = None,
     figures: Annotated[Path | None, typer.Option(help="Write the figures into this folder, as SVG.")] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve that page on 127.0.0.1 until Ctrl-C, to this machine only.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="The port of --serve; 0 takes a free one.", min=0, max=65535)] = 8017,
+    exercises: Annotated[bool, typer.Option("--exercises", help="List the exercises, five a lecture.")] = False,
+    exercise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Show an exercise, or check the answer that follows: a number, a formula, or your own Python file "
+            "that defines `answer`. The file is run, in a process of its own with a time limit of 60 s.",
+        ),
+    ] = None,
+    broken: Annotated[
+        str | None,
+        typer.Option(
+            "--break", metavar="NAME", help="Break a part of clearhead and see which claims notice; or: list."
+        ),
+    ] = None,
 ) -> None:
     """Run the claims of the lectures: what each one predicts beside what this machine observes.
 
@@ -52,15 +73,38 @@ def lecture(
 
     clearhead lecture --all --html page.html   all of them, as one page that needs no network
 
-    Exits with 1 if a claim is not reproduced. In Python: clearhead.demonstrate("L4.8")
+    clearhead lecture --exercise 2.3 answer.py   checks your answer, and says what is wrong with a wrong one
+
+    clearhead lecture --break scale-by-d L0 L1   breaks clearhead on purpose; which claims notice?
+
+    Exits with 1 if a claim is not reproduced, an answer is wrong, or nothing notices a break.
+    In Python: clearhead.demonstrate("L4.8"), clearhead.check_exercise("1.3", 8), clearhead.break_product("no-mask")
     """
+    if sum((exercises, exercise is not None, broken is not None, serve or html is not None or everything)) > 1:
+        raise typer.BadParameter("--exercises, --exercise and --break stand alone")
+    if exercises:
+        list_exercises(as_json=as_json)
+    elif exercise is not None:
+        check_one(exercise, ids or [], as_json=as_json)
+    elif broken is not None:
+        break_it(broken, ids or [], as_json=as_json)
+    else:
+        _claims(
+            ids or [], everything=everything, as_json=as_json, html=html, figures=figures, port=port if serve else None
+        )
+
+
+def _claims(
+    ids: list[str], *, everything: bool, as_json: bool, html: Path | None, figures: Path | None, port: int | None
+) -> None:
+    """List or run claims."""
     names = {*clearhead.LECTURES, *(claim.id for claim in clearhead.claims())}
-    searched = any(word.upper() not in names for word in ids or [])
+    searched = any(word.upper() not in names for word in ids)
     if everything and ids and not searched:
         raise typer.BadParameter("--all runs every claim: give no ids with it")
-    chosen = clearhead.find_claims(ids or [])
+    chosen = clearhead.find_claims(ids)
     wants_list = len(chosen) > 1 if searched else not chosen
-    if wants_list and not everything and html is None and figures is None:
+    if wants_list and not everything and html is None and figures is None and port is None:
         _list(chosen or clearhead.claims(), as_json=as_json)
         return
     in_full = bool(chosen) and not (searched and everything)
@@ -72,8 +116,17 @@ def lecture(
     if figures is not None:
         for outcome in outcomes:
             outcome.save_figures(figures)
+    if port is not None:
+        _serve(outcomes, port)
     if not all(outcome.reproduced for outcome in outcomes):
         raise typer.Exit(1)
+
+
+def _serve(outcomes: "Sequence[clearhead.Outcome]", port: int) -> None:
+    """Serve the page until Ctrl-C."""
+    clearhead.serve_lecture_page(
+        outcomes, port=port, ready=lambda address: typer.echo(f"{address} (Ctrl-C ends)", err=True)
+    )
 
 
 def _list(claims: "Sequence[clearhead.Claim]", *, as_json: bool) -> None:
