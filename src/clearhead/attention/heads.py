@@ -87,6 +87,11 @@ class Heads(nn.Module):
         joined: Tensor = self.output(heads.transpose(1, 2).flatten(2))
         return joined
 
+    @property
+    def gated(self) -> bool:
+        """Whether a hook changes the heads' outputs before W_O, so that W_O must be called as a module."""
+        return bool(self.output._forward_pre_hooks)
+
     def _split(self, joined: Float[Tensor, "b n hd"]) -> Float[Tensor, "b h n d2"]:
         batch, length, _ = joined.shape
         return joined.view(batch, length, self.heads, -1).transpose(1, 2)

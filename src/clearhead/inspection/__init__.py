@@ -1,0 +1,5 @@
+"""Looking inside a model: which heads there are, and what changes without them."""
+
+from clearhead.inspection.gates import HeadedAttention, head_gates, head_names, headed_attentions, heads_off
+
+__all__ = ["HeadedAttention", "head_gates", "head_names", "headed_attentions", "heads_off"]
