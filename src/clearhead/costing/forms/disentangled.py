@@ -4,7 +4,14 @@ from dataclasses import replace
 
 from sympy import Expr, Integer
 
-from clearhead.costing.forms.attention import AttentionForm, AttentionSetting, choose, remembered, without_weights
+from clearhead.costing.forms.attention import (
+    AttentionForm,
+    AttentionSetting,
+    choose,
+    head_sizes,
+    remembered,
+    without_weights,
+)
 from clearhead.costing.forms.letters import later, least
 from clearhead.costing.forms.norm import token_norm
 from clearhead.costing.forms.position import distances_within
@@ -20,19 +27,11 @@ def _rows(spec: DisentangledSpec, ledger: Ledger, part: str, length: Expr | None
     return 2 * (reach if length is None else least(length, reach))
 
 
-def _sizes(spec: DisentangledSpec, ledger: Ledger, width: Expr, part: str) -> tuple[Expr, Expr, Expr]:
-    """h, d̃_q and d̃_v."""
-    h = ledger.letters("h", spec.heads, part)
-    q = ledger.letters("d_q", spec.query_size, part) if spec.query_size else width / h
-    e = ledger.letters("d_v", spec.value_size, part) if spec.value_size else width / h
-    return h, q, e
-
-
 def _projected(
     spec: DisentangledSpec, ledger: Ledger, width: Expr, rows: Expr, *, part: str, known: bool = False
 ) -> list[Sketch]:
     """K^r and Q^r: rows·d² each, once for a batch."""
-    h, q, _ = _sizes(spec, ledger, width, part)
+    h, q, _ = head_sizes(spec, ledger, width, part)
     table = replace(ledger.input(rows, width), storage=Storage(Integer(0), number=0))  # a slice of the table itself
     vectors = token_norm(table, affine=True) if spec.normalised else table
     terms = [term for term in ("c2p", "p2c") if term in spec.terms]
@@ -44,7 +43,7 @@ def _disentangled(
 ) -> Sketch:
     """4nd² + (1 or 2)·n²d + 4n·min(n, k)·d, and 4·min(n, k)·d² once for a batch."""
     ledger, width = x.ledger, x.shape[-1]
-    h, q, e = _sizes(spec, ledger, width, setting.part)
+    h, q, e = head_sizes(spec, ledger, width, setting.part)
 
     def project(tokens: Sketch, size: Expr) -> Sketch:
         return tokens.linear(h * size, bias=spec.bias).split_heads(h)
