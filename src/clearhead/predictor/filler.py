@@ -15,11 +15,11 @@ from torch import Tensor
 from clearhead.blocks import Output
 from clearhead.data import PAD, Codec, Masker, Text, pieces
 from clearhead.errors import ClearheadError
-from clearhead.models import EncoderModel
+from clearhead.models import EncoderModel, device_of, evaluating
 from clearhead.predictor.asked import the_number, the_texts
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import batch_budget, reach
-from clearhead.predictor.forced import ForcedLine, batches, device_of, evaluating, joined, padded
+from clearhead.predictor.forced import ForcedLine, batches, joined, padded
 from clearhead.predictor.vectors import mean_vectors
 from clearhead.recipe import DecodingSpec, Recipe
 

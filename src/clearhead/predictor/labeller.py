@@ -12,11 +12,11 @@ from torch import Tensor
 
 from clearhead.data import BadLine, Codec, Labelled, pixels_of, unknown_labels
 from clearhead.errors import DataError
-from clearhead.models import ClassifierModel
+from clearhead.models import ClassifierModel, device_of, evaluating
 from clearhead.predictor.asked import the_number, the_texts
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import batch_budget, reach
-from clearhead.predictor.forced import ForcedLine, batches, device_of, evaluating, padded, spans
+from clearhead.predictor.forced import ForcedLine, batches, padded, spans
 from clearhead.predictor.vectors import mean_vectors
 from clearhead.recipe import DecodingSpec, Recipe
 
