@@ -74,16 +74,14 @@ def record(
     ):
         logits = run(model, source, target, valid)
         made = _Reader(model, calls, off)
-        stacks = {name: made.stack(name, stack) for name, stack in _stacks(model).items()}
+        stacks = {name: made.stack(stack) for name, stack in _stacks(model).items()}
         alignment = made.alignment()
     inputs = {"source": source, "target": target, "valid": valid}
     given = {name: part for name, part in inputs.items() if part is not None}
     return Record(logits, stacks, alignment, given, off)
 
 
-def run(
-    model: Model, source: Tensor | None, target: Tensor | None, valid: Bool[Tensor, "b n"] | None = None
-) -> Tensor:
+def run(model: Model, source: Tensor | None, target: Tensor | None, valid: Bool[Tensor, "b n"] | None = None) -> Tensor:
     """The logits of a model of any family; the vectors of an encoder without a head."""
     if isinstance(model, Seq2Seq):
         logits: Tensor = model(source, target, valid)
@@ -144,7 +142,7 @@ class _Reader:
         self._headed = {id(attention.module): attention for attention in headed_attentions(model)}
         self._alignments = _alignments(model)
 
-    def stack(self, name: str, stack: Stack) -> StackRecord:
+    def stack(self, stack: Stack) -> StackRecord:
         embedding = stack.embedding
         args, _, embedded = self._calls[id(embedding)][0]
         inputs, positions, end, segments, valid = args
