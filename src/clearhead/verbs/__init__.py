@@ -8,6 +8,7 @@ from clearhead.verbs.check import check
 from clearhead.verbs.compare import RecipeComparison, compare_recipes
 from clearhead.verbs.cost import cost, crossover
 from clearhead.verbs.evaluate import ScoredExample, evaluate, score
+from clearhead.verbs.heads import study_heads
 from clearhead.verbs.importing import import_model
 from clearhead.verbs.inputs import recipe_and_data
 from clearhead.verbs.look import look
@@ -36,5 +37,6 @@ __all__ = [
     "recipe_named",
     "score",
     "show",
+    "study_heads",
     "train",
 ]
