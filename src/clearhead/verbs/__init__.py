@@ -13,12 +13,15 @@ from clearhead.verbs.importing import import_model
 from clearhead.verbs.inputs import recipe_and_data
 from clearhead.verbs.look import look
 from clearhead.verbs.naming import load, model_named, recipe_named
+from clearhead.verbs.prune import Pruned, PrunedSize, prune
 from clearhead.verbs.run import Run
 from clearhead.verbs.show import show
 from clearhead.verbs.train import train
 
 __all__ = [
     "AnswerStream",
+    "Pruned",
+    "PrunedSize",
     "RecipeComparison",
     "Run",
     "ScoredExample",
@@ -33,6 +36,7 @@ __all__ = [
     "load",
     "look",
     "model_named",
+    "prune",
     "recipe_and_data",
     "recipe_named",
     "score",

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import DataError, Problem, RecipeError, did_you_mean
 from clearhead.events import Event, Listener
@@ -61,26 +61,41 @@ def study_heads(
         if where is None:
             raise DataError("name what to study the heads on: a file, two parallel files, or examples")
         predictor, found = read_for(model, where, columns, settings, listener)
-
-        from clearhead.evaluation import study_heads as study
         from clearhead.models import use_cores
 
         with undisturbed():
             use_cores()
-            listener(Event("start", steps=len(found.examples)))
-            result = study(
-                predictor,
-                found.examples,
-                metric=metric,
-                bootstrap=bootstrap,
-                journal=None if resume is None else Path(resume),
-                progress=_steps(listener, len(found.examples)),
+            return study_examples(
+                predictor, found.examples, metric=metric, bootstrap=bootstrap, resume=resume, listener=listener
             )
-            listener(Event("end", step=len(found.examples), steps=len(found.examples)))
-            return result
 
 
-class _steps:  # noqa: N801 - a function with memory
+def study_examples(
+    predictor: "Predictor",
+    examples: Sequence[Any],
+    *,
+    metric: str | None = None,
+    bootstrap: int = 1000,
+    resume: str | Path | None = None,
+    listener: Listener,
+) -> "HeadStudy":
+    """The same for a model and examples that are loaded."""
+    from clearhead.evaluation import study_heads as study
+
+    listener(Event("start", steps=len(examples)))
+    result = study(
+        predictor,
+        examples,
+        metric=metric,
+        bootstrap=bootstrap,
+        journal=None if resume is None else Path(resume),
+        progress=_Shares(listener, len(examples)),
+    )
+    listener(Event("end", step=len(examples), steps=len(examples)))
+    return result
+
+
+class _Shares:
     """Turns shares of the work into events of lines, at most a few hundred."""
 
     def __init__(self, listener: Listener, lines: int) -> None:
