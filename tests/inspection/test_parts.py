@@ -103,7 +103,9 @@ def test_names_of_parts() -> None:
 
 
 def test_refusals_say_why() -> None:
-    assert "over several tokens" in str(why_not(make("encoder", "plain", "model.head=tokens", "model.norm.axis=sequence")))
+    assert "over several tokens" in str(
+        why_not(make("encoder", "plain", "model.head=tokens", "model.norm.axis=sequence"))
+    )
     assert why_not(make("seq2seq", "statistics over the sequence")) is None, "only the encoder mixes tokens"
     recurrent = make("seq2seq", "luong")
     assert "recurrent" in str(why_not(recurrent))
