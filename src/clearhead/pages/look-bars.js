@@ -1,6 +1,6 @@
 // Bars: from where a token comes, and candidates with their probabilities.
 
-import { svg, clipped, exact, short, signed } from "./look-dom.js";
+import { svg, box, words, clipped, exact, short, signed } from "./look-dom.js";
 
 const ROW = 24;
 const SMALL = "13px system-ui, sans-serif";
@@ -21,15 +21,15 @@ export function bars({ rows, width, label, form = short, most = null }) {
     if (row.group && row.group !== group) {
       y += group === null ? 0 : 8;
       group = row.group;
-      items.push(svg("text", { class: "tiny soft", x: 0, y: y + 13 }, group));
+      items.push(words("tiny soft", 0, y + 13, group));
       y += 20;
     }
     const length = Math.max(1, Math.abs(row.value) * scale);
     items.push(
-      svg("text", { class: `end${row.mark ? " strong" : ""}`, x: left - 9, y: y + 16 }, clipped(row.label, left - 12, SMALL)),
-      svg("rect", { class: "track", x: left, y: y + 3, width: room, height: ROW - 8, rx: 3 }),
-      svg("rect", { class: row.value < 0 ? "minus" : "plus", x: row.value < 0 ? zero - length : zero, y: y + 3, width: length, height: ROW - 8, rx: 3 }),
-      svg("text", { class: "number", x: width, y: y + 16 }, svg("title", {}, exact(row.value)), signs ? signed(row.value) : form(row.value)),
+      words(`end${row.mark ? " strong" : ""}`, left - 9, y + 16, clipped(row.label, left - 12, SMALL)),
+      box("track", left, y + 3, room, ROW - 8, { rx: 3 }),
+      box(row.value < 0 ? "minus" : "plus", row.value < 0 ? zero - length : zero, y + 3, length, ROW - 8, { rx: 3 }),
+      words("number", width, y + 16, svg("title", {}, exact(row.value)), signs ? signed(row.value) : form(row.value)),
     );
     y += ROW;
   }
@@ -52,23 +52,23 @@ export function waterfall({ parts, logit, width, label, nameOf, open }) {
     const y = i * ROW;
     const start = Math.min(x(step.from), x(step.to));
     const length = Math.max(1.5, Math.abs(x(step.to) - x(step.from)));
-    const word = svg("text", { class: "end name", x: left - 9, y: y + 16 }, clipped(nameOf(step.name), left - 12, SMALL));
+    const word = words("end name", left - 9, y + 16, clipped(nameOf(step.name), left - 12, SMALL));
     items.push(
       svg("g", { class: open(step.name) ? "part pick" : "part", "data-part": step.name, onclick: () => open(step.name)?.() },
-        svg("rect", { class: "hit", x: 0, y, width, height: ROW }),
+        box("hit", 0, y, width, ROW),
         word,
-        svg("rect", { class: step.value < 0 ? "minus" : "plus", x: start, y: y + 3, width: length, height: ROW - 8, rx: 2 }),
+        box(step.value < 0 ? "minus" : "plus", start, y + 3, length, ROW - 8, { rx: 2 }),
         i + 1 < steps.length ? svg("line", { class: "hair", x1: x(step.to), x2: x(step.to), y1: y + ROW - 5, y2: y + ROW + 3 }) : null,
-        svg("text", { class: "number", x: width, y: y + 16 }, signed(step.value))),
+        words("number", width, y + 16, signed(step.value))),
     );
   });
   const y = steps.length * ROW + 6;
   items.unshift(svg("line", { class: "axis", x1: x(0), x2: x(0), y1: 0, y2: y + ROW - 4 }));
   items.push(
     svg("line", { class: "hair", x1: 0, x2: width, y1: y - 4, y2: y - 4 }),
-    svg("text", { class: "end strong", x: left - 9, y: y + 16 }, "logit"),
-    svg("rect", { class: "whole", x: Math.min(x(0), x(logit)), y: y + 3, width: Math.max(1.5, Math.abs(x(logit) - x(0))), height: ROW - 8, rx: 2 }),
-    svg("text", { class: "number strong", x: width, y: y + 16 }, short(logit)),
+    words("end strong", left - 9, y + 16, "logit"),
+    box("whole", Math.min(x(0), x(logit)), y + 3, Math.max(1.5, Math.abs(x(logit) - x(0))), ROW - 8, { rx: 2 }),
+    words("number strong", width, y + 16, short(logit)),
   );
   const height = y + ROW;
   return svg("svg", { class: "fig waterfall", role: "img", "aria-label": label, width, height, viewBox: `0 0 ${width} ${height}` }, items);
@@ -76,7 +76,7 @@ export function waterfall({ parts, logit, width, label, nameOf, open }) {
 
 // a ladder: the likely tokens at every layer, the last one at the bottom
 export function ladder({ rungs, width, label, token }) {
-  const left = 62;
+  const left = 74;
   const cells = Math.max(1, ...rungs.map((rung) => rung.found.length));
   const cell = (width - left) / cells;
   const height = rungs.length * 34;
@@ -84,17 +84,17 @@ export function ladder({ rungs, width, label, token }) {
     "svg", { class: "fig ladder", role: "img", "aria-label": label, width, height, viewBox: `0 0 ${width} ${height}` },
     rungs.map((rung, i) => svg(
       "g", { "data-rung": i },
-      svg("text", { class: "tiny soft", x: 0, y: i * 34 + 20 }, rung.name),
+      words("tiny soft", 0, i * 34 + 20, rung.name),
       rung.found.map((one, k) => {
         const [x, y] = [left + k * cell, i * 34 + 4];
         const right = one.token === token;
         return [
-          svg("rect", { class: "track", x, y, width: cell - 6, height: 26, rx: 4 }),
-          svg("rect", { class: right ? "plus" : "other", x, y, width: Math.max(1, (cell - 6) * one.probability), height: 26, rx: 4, "fill-opacity": 0.35 }),
-          right ? svg("rect", { class: "ring", x, y, width: cell - 6, height: 26, rx: 4 }) : null,
+          box("track", x, y, cell - 6, 26, { rx: 4 }),
+          box(right ? "plus" : "other", x, y, Math.max(1, (cell - 6) * one.probability), 26, { rx: 4, "fill-opacity": 0.35 }),
+          right ? box("ring", x, y, cell - 6, 26, { rx: 4 }) : null,
           svg("text", { class: right ? "strong" : "", x: x + 7, y: y + 17 },
             clipped(one.token, cell - 52, SMALL)),
-          svg("text", { class: "tiny end", x: x + cell - 11, y: y + 17 }, `${Math.round(100 * one.probability)}`,
+          words("tiny end", x + cell - 11, y + 17, `${Math.round(100 * one.probability)}`,
             svg("title", {}, exact(one.probability))),
         ];
       }).flat(),

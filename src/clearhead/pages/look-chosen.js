@@ -59,7 +59,7 @@ function when(look, state) {
   const layers = look.held.lens?.[stack];
   const token = look.answer[state.at];
   const title = "When";
-  if (!layers) return missing(title, refusal(look, "lens", "The document has no lens."));
+  if (!layers) return look.held.refused?.lens ? missing(title, refusal(look, "lens", "")) : null;
   const rungs = layers.map((positions, layer) => ({
     name: layer ? `layer ${layer}` : "embedding",
     found: (positions[at] || []).map((one) => ({ token: look.token(one.token), probability: one.probability })),
@@ -104,7 +104,7 @@ function who(look, state, act) {
   const token = look.answer[state.at];
   if (!found) {
     const refused = look.held.refused?.parts;
-    return refused ? missing(title, `Not to be had: ${refused}.`) : missing(title, "The document has no parts for this token.", `clearhead look … --at ${state.at + 1} --show parts`);
+    return refused ? missing(title, `Not available: ${refused}.`) : missing(title, "The document has no parts for this token.", `clearhead look … --at ${state.at + 1} --show parts`);
   }
   const rival = against === null ? null : look.token(against);
   const menu = rivals.length ? html(
@@ -136,7 +136,7 @@ function missing(title, words, command = null) {
 
 function refusal(look, name, otherwise) {
   const reason = look.held.refused?.[name];
-  return reason ? `Not to be had: ${reason}.` : otherwise;
+  return reason ? `Not available: ${reason}.` : otherwise;
 }
 
 // the heading of the chosen token, and the three answers

@@ -111,6 +111,12 @@ export class Look {
     return this.once([kind, stack, layer, head].join(), () => matrix(this.held[kind]?.[stack]?.[layer - 1]?.[head - 1]));
   }
 
+  // by its name; its attention where the document has nothing else
+  named(name, kind) {
+    const [stack, ...numbers] = name.split(".");
+    return this.head(kind, stack, ...numbers) || this.head("attention", stack, ...numbers);
+  }
+
   headNames(stack) {
     const layers = this.held.attention?.[stack] || this.held.norms?.[stack] || [];
     return layers.flatMap((heads, l) => heads.flatMap((head, h) => (head ? [`${stack}.${l + 1}.${h + 1}`] : [])));
@@ -186,15 +192,13 @@ export class Look {
   // a matrix of shares from answer to source, for ribbons: of all heads by a measure, or of one head
   joined(measure, name) {
     if (name && name.startsWith("cross.")) {
-      const [, layer, head] = name.split(".").map(Number);
-      const found = this.head(measure === "attention" ? "attention" : "norms", "cross", layer, head)
-        || this.head("attention", "cross", layer, head);
-      return found && fromRows(Array.from({ length: found.rows }, (_, i) => shares(rowOf(found, i))));
+      const found = this.named(name, measure === "attention" ? measure : "norms");
+      return found && matrix(Array.from({ length: found.rows }, (_, i) => shares(rowOf(found, i))));
     }
     const list = this.answer.map((_, at) => this.from(measure, at).source);
     if (list.every((row) => row === null)) return null;
     const n = this.source.length;
-    return fromRows(list.map((row) => (row === null ? new Array(n).fill(0) : shares(row.map(Math.abs)))));
+    return matrix(list.map((row) => (row === null ? new Array(n).fill(0) : shares(row.map(Math.abs)))));
   }
 
   // the document's entry of parts at a step, against a token or alone
@@ -213,8 +217,6 @@ export class Look {
 }
 
 function short4(value) { return Number(value).toFixed(4); }
-
-function fromRows(list) { return matrix(list); }
 
 function columnMeans(found) {
   return Array.from({ length: found.columns }, (_, j) => {

@@ -20,6 +20,12 @@ export function svg(tag, attributes = {}, ...children) {
   return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
+export function box(kind, x, y, width, height, more = {}) {
+  return svg("rect", { class: kind, x, y, width, height, ...more });
+}
+
+export function words(kind, x, y, ...text) { return svg("text", { class: kind, x, y }, ...text); }
+
 export function place(element, styles) {
   Object.assign(element.style, styles); // through the object model: the page's policy allows no style attributes
   return element;
@@ -76,6 +82,20 @@ export function movement(event) {
   if (event.key === "End") return { to: "end" };
   return null;
 }
+
+// the attributes of a list from which one is chosen by arrow keys
+export function listbox(label, at, count, choose, orientation = "horizontal") {
+  const onkeydown = (event) => {
+    const step = movement(event);
+    if (!step) return;
+    event.preventDefault();
+    const next = step.to ? (step.to === "start" ? 0 : count - 1) : at + step.across + step.down;
+    choose(Math.max(0, Math.min(count - 1, next)), true);
+  };
+  return { role: "listbox", "aria-label": label, "aria-orientation": orientation, onkeydown };
+}
+
+export function isNumber(value) { return value !== null && value !== undefined; }
 
 // choices of which one holds, as radio buttons: options are [value, label]
 let groups = 0;

@@ -33,9 +33,9 @@ function save(text, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-export function tableOf({ head, rows }) {
+export function tableOf({ head, rows }, label) {
   return html(
-    "div", { class: "wide", tabindex: "0", role: "region", "aria-label": "table" },
+    "div", { class: "wide", tabindex: "0", role: "region", "aria-label": `${label}, as a table` },
     html(
       "table", {},
       html("thead", {}, html("tr", {}, head.map((name) => html("th", { scope: "col" }, name)))),
@@ -55,7 +55,7 @@ export function figure({ title, name, draw, picture, table, level = "h3", tools 
     onclick: () => {
       beside.hidden = !beside.hidden;
       asTable.setAttribute("aria-expanded", String(!beside.hidden));
-      beside.replaceChildren(...(beside.hidden ? [] : [tableOf(table())]));
+      beside.replaceChildren(...(beside.hidden ? [] : [tableOf(table(), title)]));
     },
   }, "Table");
   const asFile = html("button", {
@@ -70,7 +70,7 @@ export function figure({ title, name, draw, picture, table, level = "h3", tools 
   const redraw = () => {
     const width = drawn.clientWidth;
     if (width > 0) drawn.replaceChildren(draw(width));
-    if (!beside.hidden) beside.replaceChildren(tableOf(table()));
+    if (!beside.hidden) beside.replaceChildren(tableOf(table(), title));
   };
   let last = 0;
   const watching = new ResizeObserver(() => {

@@ -1,6 +1,6 @@
 // Running text: tokens one after the other, tinted, one of them chosen, with lines to where it comes from.
 
-import { html, svg, movement, percent } from "./look-dom.js";
+import { html, svg, box, words, listbox, percent } from "./look-dom.js";
 
 // items are { text, tint (0 to 1), kind: "doubt" | "plus" | "minus" | "given", note, pick }; at is the chosen item
 export function flow({ items, at, label, choose, lines = [] }) {
@@ -16,30 +16,14 @@ export function flow({ items, at, label, choose, lines = [] }) {
       },
       begins ? item.text.slice(1) || "␣" : item.text,
     );
-    return setTint(span, item.tint || 0);
+    span.style.setProperty("--tint", `${Math.round(100 * Math.min(1, item.tint || 0))}%`);
+    return span;
   });
   const over = svg("svg", { class: "fig lines", "aria-hidden": "true" });
-  const text = html("div", { class: "text" }, spans);
-  if (choose) {
-    text.setAttribute("role", "listbox");
-    text.setAttribute("aria-label", label);
-    text.setAttribute("aria-orientation", "horizontal");
-    text.addEventListener("keydown", (event) => {
-      const step = movement(event);
-      if (!step) return;
-      event.preventDefault();
-      const next = step.to ? (step.to === "start" ? 0 : items.length - 1) : at + step.across + step.down;
-      choose(Math.max(0, Math.min(items.length - 1, next)), true);
-    });
-  }
+  const text = html("div", { class: "text", ...(choose ? listbox(label, at, items.length, choose) : {}) }, spans);
   const whole = html("div", { class: "flow" }, over, text);
   requestAnimationFrame(() => draw(whole, over, spans, at, lines));
   return whole;
-}
-
-function setTint(span, tint) {
-  span.style.setProperty("--tint", `${Math.round(100 * Math.min(1, Math.max(0, tint)))}%`);
-  return span;
 }
 
 // arcs from the chosen token to the tokens that it reads; lines are [item, share]
@@ -66,14 +50,14 @@ export function flowPicture(whole) {
   const home = whole.getBoundingClientRect();
   const over = whole.querySelector("svg.lines");
   const body = [...whole.querySelectorAll(".piece")].map((span) => {
-    const box = span.getBoundingClientRect();
-    const [x, y] = [box.left - home.left, box.top - home.top];
+    const area = span.getBoundingClientRect();
+    const [x, y] = [area.left - home.left, area.top - home.top];
     const tint = parseFloat(span.style.getPropertyValue("--tint")) / 100 || 0;
     const kind = span.classList.contains("minus") || span.classList.contains("doubt") ? "doubt" : "lit";
     return [
-      svg("rect", { class: kind, x, y, width: box.width, height: box.height, rx: 4, "fill-opacity": (0.6 * tint).toFixed(3) }),
-      span.classList.contains("chosen") ? svg("rect", { class: "ring", x, y, width: box.width, height: box.height, rx: 4 }) : null,
-      svg("text", { class: "word", x: x + box.width / 2, y: y + box.height * 0.7 }, span.textContent),
+      box(kind, x, y, area.width, area.height, { rx: 4, "fill-opacity": (0.6 * tint).toFixed(3) }),
+      span.classList.contains("chosen") ? box("ring", x, y, area.width, area.height, { rx: 4 }) : null,
+      words("word", x + area.width / 2, y + area.height * 0.7, span.textContent),
     ];
   });
   return svg("svg", { class: "fig", width: home.width, height: home.height, viewBox: `0 0 ${home.width} ${home.height}` },

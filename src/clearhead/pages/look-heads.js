@@ -1,6 +1,6 @@
 // All heads: small pictures in a grid, the most important first; one of them enlarged.
 
-import { html, exact, movement, radios, short } from "./look-dom.js";
+import { html, exact, isNumber, movement, radios, short } from "./look-dom.js";
 import { figure } from "./look-figure.js";
 import { imageOf, matrixPicture, matrixTable, matrixView } from "./look-matrix.js";
 
@@ -22,21 +22,27 @@ function ordered(look, names, order) {
   return [...names].sort((a, b) => rank(b) - rank(a));
 }
 
+// what is known about a head
+function told(about) {
+  if (!about) return [];
+  const score = isNumber(about.score) ? ` (${short(about.score)})` : "";
+  return [about.role && `role: ${about.role}${score}`, isNumber(about.importance) && `importance ${exact(about.importance)}`].filter(Boolean);
+}
+
 function card(look, state, name, most, choose) {
   const [stack, layer, head] = name.split(".");
   const about = look.about(name);
-  const found = look.head(state.weights, stack, +layer, +head) || look.head("attention", stack, +layer, +head);
-  const role = about?.role ? `${about.role}${about.score === null || about.score === undefined ? "" : ` ${short(about.score)}`}` : "";
+  const found = look.named(name, state.weights);
   const importance = about?.importance;
-  const words = [name, role, importance === null || importance === undefined ? "" : `importance ${short(importance)}`].filter(Boolean).join(", ");
+  const words = [name, ...told(about)].join(", ");
   const cell = html(
     "div", {
       role: "gridcell", class: `head${state.head === name ? " chosen" : ""}`, "data-head": name, tabindex: "-1",
       "aria-label": words, "aria-selected": String(state.head === name), onclick: () => choose(name),
     },
     html("span", { class: "slot" }),
-    html("b", {}, `${layer}.${head}`), html("span", { class: "role" }, role || "\u00a0"),
-    importance === null || importance === undefined ? null : html("meter", { min: 0, max: most, value: Math.max(0, importance), "aria-hidden": "true" }),
+    html("b", {}, `${layer}.${head}`), html("span", { class: "role" }, about?.role || "\u00a0"),
+    isNumber(importance) && html("meter", { min: 0, max: most, value: Math.max(0, importance), "aria-hidden": "true" }),
   );
   return { cell, draw: () => cell.firstChild.replaceWith(found ? small(found) : html("span", { class: "slot" }, "–")) };
 }
@@ -48,7 +54,7 @@ function lazily(cards) {
     for (const { target, isIntersecting } of seen) {
       if (isIntersecting) { watching.unobserve(target); byCell.get(target).draw(); }
     }
-  }, { rootMargin: "200px" });
+  }, { rootMargin: "900px" });
   cards.forEach(({ cell }) => watching.observe(cell));
 }
 
@@ -103,7 +109,7 @@ function without(look, name, act) {
 function enlarged(look, state, act) {
   const name = state.head;
   const [stack, layer, head] = name.split(".");
-  const found = look.head(state.weights, stack, +layer, +head) || look.head("attention", stack, +layer, +head);
+  const found = look.named(name, state.weights);
   if (!found) return html("p", { class: "note" }, `${name} was left out of this file.`);
   const { queries, keys } = look.labels(stack);
   const about = look.about(name);
@@ -112,19 +118,17 @@ function enlarged(look, state, act) {
     draw: (width) => matrixView({ found, queries, keys, width: Math.min(width, 620), label: `${name}: rows read columns`, at: [Math.min(state.at, found.rows - 1), 0] }),
     picture: () => matrixPicture(found, queries, keys), table: () => matrixTable(found, queries, keys),
   });
-  const facts = [about?.role && `role: ${about.role}${about.score === null || about.score === undefined ? "" : ` (${short(about.score)})`}`,
-    about?.importance !== null && about?.importance !== undefined && `importance ${exact(about.importance)}`].filter(Boolean).join(" · ");
-  return html("div", { class: "enlarged" }, made.element, facts ? html("p", { class: "note" }, facts) : null, without(look, name, act));
+  return html("div", { class: "enlarged" }, made.element, html("p", { class: "note" }, told(about).join(" · ")), without(look, name, act));
 }
 
 export function headsPanel(look, state, act) {
   const stacks = ["cross", "decoder", "encoder"].filter((stack) => look.headNames(stack).length);
-  if (!stacks.length) return [];
+  if (stacks.flatMap((stack) => look.headNames(stack)).length < 2) return []; // one head is the first screen already
   const kinds = ["norms", "attention"].filter((kind) => look.stacks(kind).length);
   return [
     html("header", { class: "section-title" }, html("h2", { id: "heads" }, "Every head"),
       kinds.length > 1 ? radios("Show", kinds.map((kind) => [kind, kind]), state.weights, (kind) => act.set({ weights: kind })) : null,
-      radios("Order", [["importance", (look.held.heads || []).some((head) => head.importance !== null && head.importance !== undefined) ? "most important first" : "clearest role first"], ["layer", "by layer"]], state.order, (order) => act.set({ order }))),
+      radios("Order", [["importance", (look.held.heads || []).some((head) => isNumber(head.importance)) ? "most important first" : "clearest role first"], ["layer", "by layer"]], state.order, (order) => act.set({ order }))),
     html("div", { class: "headroom" },
       html("div", { class: "stacks" }, stacks.map((stack) => gridOf(look, state, stack, act.head))),
       html("div", { class: "side", id: "enlarged" }, state.head ? enlarged(look, state, act) : null)),

@@ -1,6 +1,7 @@
 // A matrix on canvas: cells by colour, a cursor that the mouse and the arrow keys move, and numbers to read.
 
-import { html, svg, clipped, exact, movement, place, textWidth } from "./look-dom.js";
+import { html, svg, box, words, clipped, exact, place, textWidth } from "./look-dom.js";
+import { withCursor } from "./look-cursor.js";
 
 const CELL_FONT = "12px system-ui, sans-serif";
 const LEAST = 11; // pixels of a cell below which tokens are not written beside it
@@ -30,13 +31,13 @@ export function imageOf(found) {
   return canvas;
 }
 
-function geometry(found, queries, keys, width) {
+function geometry(found, queries, keys, width, most = 34) {
   const longest = (tokens) => Math.min(84, Math.max(12, ...tokens.slice(0, 400).map((token) => textWidth(token, CELL_FONT))));
   const roomy = (size) => size >= LEAST;
   let left = longest(queries) + 12;
-  let cell = Math.min(34, (width - left - 2) / Math.max(1, found.columns));
-  if (!roomy(cell)) { left = 2; cell = Math.min(34, (width - 4) / Math.max(1, found.columns)); }
-  const tall = Math.min(34, Math.max(cell, found.rows > 80 ? 0 : Math.min(cell * 2, 14)), Math.max(1.2, 640 / found.rows));
+  let cell = Math.min(most, (width - left - 2) / Math.max(1, found.columns));
+  if (!roomy(cell)) { left = 2; cell = Math.min(most, (width - 4) / Math.max(1, found.columns)); }
+  const tall = Math.min(most, Math.max(cell, found.rows > 80 ? 0 : Math.min(cell * 2, 14)), Math.max(1.2, 640 / found.rows));
   const tilted = keys.some((token) => textWidth(token, CELL_FONT) > cell - 2);
   const top = roomy(cell) ? (tilted ? longest(keys) * 0.88 + 14 : 22) : 4;
   const named = { rows: roomy(tall) && left > 2, columns: roomy(cell) };
@@ -51,13 +52,10 @@ function paint(canvas, found, queries, keys, laid, width) {
   pen.scale(scale, scale);
   pen.imageSmoothingEnabled = false;
   pen.drawImage(imageOf(found), laid.left, laid.top, laid.cell * found.columns, laid.tall * found.rows);
-  pen.strokeStyle = colour("--line");
   if (laid.cell > 9 && laid.tall > 9) {
-    pen.strokeStyle = colour("--paper");
-    pen.beginPath();
-    for (let j = 1; j < found.columns; j += 1) { pen.moveTo(laid.left + j * laid.cell, laid.top); pen.lineTo(laid.left + j * laid.cell, laid.top + laid.tall * found.rows); }
-    for (let i = 1; i < found.rows; i += 1) { pen.moveTo(laid.left, laid.top + i * laid.tall); pen.lineTo(laid.left + laid.cell * found.columns, laid.top + i * laid.tall); }
-    pen.stroke();
+    pen.fillStyle = colour("--paper");
+    for (let j = 1; j < found.columns; j += 1) pen.fillRect(laid.left + j * laid.cell - 0.5, laid.top, 1, laid.tall * found.rows);
+    for (let i = 1; i < found.rows; i += 1) pen.fillRect(laid.left, laid.top + i * laid.tall - 0.5, laid.cell * found.columns, 1);
   }
   pen.fillStyle = colour("--ink");
   pen.font = CELL_FONT;
@@ -92,14 +90,14 @@ export function matrixPicture(found, queries, keys, width = 640) {
     body.push(svg("image", { x: laid.left, y: laid.top, width: laid.cell * found.columns, height: laid.tall * found.rows,
       preserveAspectRatio: "none", href: imageOf(found).toDataURL() }));
   }
-  if (laid.named.rows) queries.forEach((token, i) => body.push(svg("text", { class: "tiny end", x: laid.left - 7, y: laid.top + (i + 0.5) * laid.tall + 4 }, clipped(token, 84, CELL_FONT))));
+  if (laid.named.rows) queries.forEach((token, i) => body.push(words("tiny end", laid.left - 7, laid.top + (i + 0.5) * laid.tall + 4, clipped(token, 84, CELL_FONT))));
   if (laid.named.columns) {
     keys.forEach((token, j) => {
       const at = `translate(${laid.left + (j + 0.5) * laid.cell + 3} ${laid.top - 6})`;
       body.push(svg("text", { class: laid.tilted ? "tiny" : "tiny middle", transform: laid.tilted ? `${at} rotate(-60)` : at }, clipped(token, 84, CELL_FONT)));
     });
   }
-  body.push(svg("rect", { class: "rim", x: laid.left, y: laid.top, width: laid.cell * found.columns, height: laid.tall * found.rows }));
+  body.push(box("rim", laid.left, laid.top, laid.cell * found.columns, laid.tall * found.rows));
   return svg("svg", { class: "fig", width, height: laid.height, viewBox: `0 0 ${width} ${laid.height}` }, body);
 }
 
@@ -107,50 +105,25 @@ export function matrixPicture(found, queries, keys, width = 640) {
 export function matrixTable(found, queries, keys) {
   const value = (i, j) => found.values[i * found.columns + j];
   if (found.rows * found.columns <= 1600) {
-    return { head: ["", ...keys], rows: queries.slice(0, found.rows).map((token, i) => [token, ...keys.map((_, j) => exact(value(i, j)))]) };
+    return { head: ["token", ...keys], rows: queries.slice(0, found.rows).map((token, i) => [token, ...keys.map((_, j) => exact(value(i, j)))]) };
   }
   const best = (i) => keys.map((token, j) => [token, j]).sort((a, b) => value(i, b[1]) - value(i, a[1])).slice(0, 3);
   return {
-    head: ["", "largest", "second", "third"],
+    head: ["token", "largest", "second", "third"],
     rows: queries.slice(0, found.rows).map((token, i) => [`${i + 1} ${token}`, ...best(i).map(([key, j]) => `${key} ${exact(value(i, j))}`)]),
   };
 }
 
 // the matrix with its cursor; picked(i, j) is called whenever the cursor moves
-export function matrixView({ found, queries, keys, width, label, at = [0, 0], picked = () => {} }) {
-  const laid = geometry(found, queries, keys, width);
+export function matrixView({ found, queries, keys, width, label, most = 34, at = [0, 0], picked }) {
+  const laid = geometry(found, queries, keys, width, most);
   const canvas = html("canvas", { "aria-hidden": "true" });
   paint(canvas, found, queries, keys, laid, width);
-  const readout = html("p", { class: "readout" });
-  const cell = html("div", { role: "gridcell", tabindex: "0", class: "cursor" });
-  const row = html("div", { role: "row" }, cell);
-  const grid = html("div", { role: "grid", "aria-label": label, "aria-rowcount": found.rows, "aria-colcount": found.columns }, row);
-  let [i, j] = [Math.min(at[0], found.rows - 1), Math.min(at[1], found.columns - 1)];
-  const show = () => {
-    const value = found.values[i * found.columns + j];
-    const words = `${queries[i]} ← ${keys[j]}: ${exact(value)}`;
-    row.setAttribute("aria-rowindex", i + 1);
-    cell.setAttribute("aria-colindex", j + 1);
-    cell.setAttribute("aria-label", words);
-    cell.dataset.value = String(value);
-    readout.textContent = words;
-    place(cell, { left: `${laid.left + j * laid.cell}px`, top: `${laid.top + i * laid.tall}px`, width: `${laid.cell}px`, height: `${laid.tall}px` });
-    picked(i, j);
-  };
-  const move = (row_, column) => { i = Math.max(0, Math.min(found.rows - 1, row_)); j = Math.max(0, Math.min(found.columns - 1, column)); show(); };
-  grid.addEventListener("keydown", (event) => {
-    const step = movement(event);
-    if (!step) return;
-    event.preventDefault();
-    if (step.to) move(event.ctrlKey ? (step.to === "start" ? 0 : found.rows - 1) : i, step.to === "start" ? 0 : found.columns - 1);
-    else move(i + step.down, j + step.across);
+  const { whole, readout } = withCursor({
+    drawing: canvas, rows: found.rows, columns: found.columns, label, at, moved: picked,
+    box: (i, j) => ({ left: laid.left + j * laid.cell, top: laid.top + i * laid.tall, width: laid.cell, height: laid.tall }),
+    words: (i, j) => `${queries[i]} ← ${keys[j]}: ${exact(found.values[i * found.columns + j])}`,
+    find: (x, y) => [(y - laid.top) / laid.tall, (x - laid.left) / laid.cell],
   });
-  const pointed = (event) => {
-    const box = canvas.getBoundingClientRect();
-    const [row_, column] = [Math.floor((event.clientY - box.top - laid.top) / laid.tall), Math.floor((event.clientX - box.left - laid.left) / laid.cell)];
-    if (row_ >= 0 && column >= 0 && row_ < found.rows && column < found.columns) move(row_, column);
-  };
-  const whole = html("div", { class: "matrix", onpointermove: pointed, onclick: pointed }, canvas, grid);
-  show();
   return html("div", {}, whole, readout);
 }

@@ -1,6 +1,6 @@
 // Source and answer joined by ribbons, as wide as the share of the answer token that comes from there.
 
-import { svg, clipped, exact, movement, percent, textWidth } from "./look-dom.js";
+import { svg, clipped, exact, listbox, percent, textWidth } from "./look-dom.js";
 
 const TOKEN_FONT = "500 15px system-ui, sans-serif";
 const PAD = 9;
@@ -19,7 +19,7 @@ function layout(source, answer, width) {
   const needed = Math.max(total(above), total(below));
   if (needed <= width) {
     const line = (widths, y) => {
-      const stretch = Math.min(1.9, (0.94 * width) / needed);
+      const stretch = Math.min(2.5, (0.94 * width) / needed);
       let x = (width - total(widths.map((w) => w * stretch))) / 2;
       return widths.map((w) => { const box = { x, y, w: w * stretch, h: TALL }; x += w * stretch + GAP; return box; });
     };
@@ -44,6 +44,12 @@ function ribbon(across, from, to, [s0, s1], [t0, t1]) {
   return `M${x0} ${s0}C${mid} ${s0} ${mid} ${t0} ${x1} ${t0}L${x1} ${t1}C${mid} ${t1} ${mid} ${s1} ${x0} ${s1}Z`;
 }
 
+function chip(token, box, tint, opacity) {
+  const frame = (kind, more = {}) => svg("rect", { class: kind, x: box.x, y: box.y, width: box.w, height: box.h, rx: 7, ...more });
+  return [frame("ground"), frame(tint, { "fill-opacity": opacity.toFixed(3) }), frame("rim"),
+    svg("text", { class: "word", x: box.x + box.w / 2, y: box.y + 20 }, clipped(token, box.w - 8, TOKEN_FONT))];
+}
+
 // draw the figure; joins is the matrix of shares (answer, source); choose(at) is called for an answer token
 export function ribbons({ source, answer, joins, probability, at, width, choose, label }) {
   const laid = layout(source, answer, width);
@@ -58,31 +64,20 @@ export function ribbons({ source, answer, joins, probability, at, width, choose,
     let offset = 0;
     source.forEach((_token, j) => {
       const value = share(i, j);
-      const [s, sSize] = edge(laid.source[j]);
-      const [t, tSize] = edge(laid.answer[i]);
-      const ends = [
-        [s + used[j] * sSize, s + (used[j] + value * shrink) * sSize],
-        [t + offset * tSize, t + (offset + value) * tSize],
-      ].map((pair) => pair.map((place) => place.toFixed(1)));
+      const [start, began] = [used[j], offset];
       used[j] += value * shrink;
       offset += value;
       if (value < (i === at ? 0.01 : FAINT)) return;
+      const [s, sSize] = edge(laid.source[j]);
+      const [t, tSize] = edge(laid.answer[i]);
+      const ends = [[s + start * sSize, s + used[j] * sSize], [t + began * tSize, t + offset * tSize]].map((pair) => pair.map((end) => end.toFixed(1)));
       paths.push({ i, j, value, d: ribbon(across, laid.source[j], laid.answer[i], ...ends) });
     });
   });
   paths.sort((a, b) => (a.i === at) - (b.i === at));
   const chosen = (j) => (at === null ? 0 : share(at, j));
   const height = laid.height;
-  const options = svg("g", {
-    role: "listbox", "aria-label": label, "aria-orientation": across ? "horizontal" : "vertical",
-    onkeydown: (event) => {
-      const step = movement(event);
-      if (!step) return;
-      event.preventDefault();
-      const next = step.to ? (step.to === "start" ? 0 : answer.length - 1) : at + step.across + step.down;
-      choose(Math.max(0, Math.min(answer.length - 1, next)), true);
-    },
-  }, answer.map((token, i) => {
+  const options = svg("g", listbox(label, at, answer.length, choose, across ? "horizontal" : "vertical"), answer.map((token, i) => {
     const box = laid.answer[i];
     const p = probability(i);
     return svg(
@@ -90,10 +85,7 @@ export function ribbons({ source, answer, joins, probability, at, width, choose,
         role: "option", "aria-selected": String(i === at), tabindex: i === at ? "0" : "-1", class: `token pick${i === at ? " chosen" : ""}`,
         "data-at": i, "aria-label": `${token}${p === null ? "" : `, probability ${percent(p)}`}`, onclick: () => choose(i, true),
       },
-      svg("rect", { class: "ground", x: box.x, y: box.y, width: box.w, height: box.h, rx: 7 }),
-      p === null ? null : svg("rect", { class: "doubt", x: box.x, y: box.y, width: box.w, height: box.h, rx: 7, "fill-opacity": (0.62 * (1 - p)).toFixed(3) }),
-      svg("rect", { class: "rim", x: box.x, y: box.y, width: box.w, height: box.h, rx: 7 }),
-      svg("text", { class: "word", x: box.x + box.w / 2, y: box.y + 20 }, clipped(token, box.w - 8, TOKEN_FONT)),
+      chip(token, box, "doubt", p === null ? 0 : 0.62 * (1 - p)),
       p === null ? null : across
         ? svg("text", { class: "tiny middle", x: box.x + box.w / 2, y: box.y + 47 }, percent(p))
         : svg("text", { class: "tiny", x: box.x + box.w + 8, y: box.y + 20 }, percent(p)),
@@ -107,16 +99,7 @@ export function ribbons({ source, answer, joins, probability, at, width, choose,
         "data-from": j, "data-to": i,
       }, svg("title", {}, `${source[j]} → ${answer[i]}: ${exact(value)}`),
     ))),
-    svg("g", { class: "source" }, source.map((token, j) => {
-      const box = laid.source[j];
-      return svg(
-        "g", { class: "token" },
-        svg("rect", { class: "ground", x: box.x, y: box.y, width: box.w, height: box.h, rx: 7 }),
-        svg("rect", { class: "lit", x: box.x, y: box.y, width: box.w, height: box.h, rx: 7, "fill-opacity": (0.55 * chosen(j)).toFixed(3) }),
-        svg("rect", { class: "rim", x: box.x, y: box.y, width: box.w, height: box.h, rx: 7 }),
-        svg("text", { class: "word", x: box.x + box.w / 2, y: box.y + 20 }, clipped(token, box.w - 8, TOKEN_FONT)),
-      );
-    })),
+    svg("g", { class: "source" }, source.map((token, j) => svg("g", { class: "token" }, chip(token, laid.source[j], "lit", 0.55 * chosen(j))))),
     options,
   );
 }

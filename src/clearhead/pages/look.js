@@ -23,7 +23,7 @@ function topBar(look) {
   return html(
     "header", { class: "top" },
     html("p", { class: "brand" }, html("b", {}, "clearhead"), " look", html("span", {}, [FAMILY[look.family], model?.name, model?.parameters && `${model.parameters.toLocaleString("en")} parameters`].filter(Boolean).join(" · "))),
-    html("h1", { class: String(text).length > 90 ? "long" : null }, title),
+    html("h1", { class: !look.held.image && String(text).length > 90 ? "long" : null }, title),
     look.family === "classifier" || look.family === "encoder" ? null : html("p", { class: "sum" }, "log p = ", html("b", { id: "logp" }, exact(sum)),
       best.length > 1 ? html("span", { class: "best" }, " · next best: ", best.slice(1, 4).map((one, i) => [i ? ", " : "", html("span", { class: "rival" }, one.text), ` ${exact(one.log_probability).slice(0, 6)}`])) : null),
   );
@@ -110,7 +110,7 @@ function firstMatrix(look, state, act) {
   const { keys } = look.labels("cross");
   return figure({
     title: "Which source tokens each answer token reads", name: "alignment", level: "h2",
-    draw: (width) => matrixView({ found, queries: look.answer, keys, width: Math.min(width, 760), label: "Alignment: answer tokens read source tokens", at: [state.at, 0], picked: (i) => act.quietly(i) }),
+    draw: (width) => matrixView({ found, queries: look.answer, keys, width: Math.min(width, 760), most: 54, label: "Alignment: answer tokens read source tokens", at: [state.at, 0], picked: (i) => act.quietly(i) }),
     picture: () => matrixPicture(found, look.answer, keys), table: () => matrixTable(found, look.answer, keys),
   });
 }
@@ -153,7 +153,7 @@ export function show(held, root, { ask = null } = {}) {
     const made = firstScreen(look, state, act);
     first.replaceChildren(
       measures.length > 1 ? radios("Weigh by", measures.map((name) => [name, name]), state.measure, (measure) => act.set({ measure })) : "",
-      state.head?.startsWith("cross.") && look.source.length && !look.oneSided ? html("p", { class: "note only" }, `Ribbons of head ${state.head} `, html("button", { type: "button", class: "quiet", onclick: () => act.set({ head: null }) }, "all heads")) : "",
+      state.head?.startsWith("cross.") && look.family === "seq2seq" ? html("p", { class: "note only" }, `Ribbons of head ${state.head} `, html("button", { type: "button", class: "quiet", onclick: () => act.set({ head: null }) }, "all heads")) : "",
       made.element,
     );
   };
@@ -192,6 +192,11 @@ export function show(held, root, { ask = null } = {}) {
     },
   });
   root.replaceChildren(topBar(look), html("main", {}, first, chosen, heads, region), notes(look));
-  draw();
+  drawFirst();
+  requestAnimationFrame(() => setTimeout(() => {
+    performance.mark("first-picture");
+    drawChosen();
+    drawHeads();
+  }));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 }
