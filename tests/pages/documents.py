@@ -136,10 +136,11 @@ def seq2seq(
 
 
 def lm(length: int = 24, given: int = 9, seed: int = 2) -> dict[str, Any]:
-    """A continued text, of a tokenizer whose tokens stand for bytes."""
+    """A continued text; tokens begin with the space before them."""
     chance = np.random.default_rng(seed)
-    words = "ĠThe Ġsun Ġrose Ġover Ġthe Ġcaf Ã© Ġand Ġthe Ġbirds Ġbegan Ġto Ġsing , Ġas Ġif Ġnothing < Ġhad Ġhappened"
-    pieces = words.split()
+    words = "_The _sun _rose _over _the _caf é _and _the _birds _began _to _sing , _as _if _nothing < _had _happened"
+    pieces = words.replace("_", "\N{NO-BREAK SPACE}").split(" ")
+    pieces = [piece.replace("\N{NO-BREAK SPACE}", " ") for piece in pieces]
     written = [pieces[i % len(pieces)] for i in range(length - 1)] + ["</s>"]
     layers, heads = 3, 4
     attention, norms = stacked(chance, layers, heads, length, length, causal=True, near=0.15)
@@ -182,6 +183,7 @@ def encoder(seed: int = 3) -> dict[str, Any]:
         "answer": ["capital"],
         "answer_text": "paris is the capital of france .",
         "log_probabilities": [-0.21],
+        "rows": [4],
         "alternatives": [likely(chance, candidates, "capital", 5)],
         "attention": {"encoder": attention},
         "norms": {"encoder": norms},
@@ -206,9 +208,13 @@ def classifier(seed: int = 4) -> dict[str, Any]:
         "text": " ".join(given[1:-1]),
         "source": given,
         "answer": ["positive"],
+        "rows": [0],
         "answer_text": "positive",
         "alternatives": [
-            [{"token": name, "probability": p} for name, p in (("positive", 0.83), ("neutral", 0.12), ("negative", 0.05))]
+            [
+                {"token": name, "probability": p}
+                for name, p in (("positive", 0.83), ("neutral", 0.12), ("negative", 0.05))
+            ]
         ],
         "attention": {"encoder": attention},
         "norms": {"encoder": norms},

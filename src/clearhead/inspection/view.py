@@ -153,6 +153,7 @@ class View:
             "answer": self.answer,
             "answer_text": subject.answer_text,
             "given": subject.given,
+            "rows": list(subject.rows),
             "log_probabilities": self.log_probabilities,
             "alternatives": [
                 [{"token": token, "probability": probability} for token, probability in place]

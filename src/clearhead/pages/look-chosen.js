@@ -55,7 +55,7 @@ function where(look, state) {
 
 function when(look, state) {
   const stack = look.oneSided ? "encoder" : "decoder";
-  const at = look.oneSided ? look.place(state.at) ?? 0 : state.at;
+  const at = look.row(state.at) ?? -1;
   const layers = look.held.lens?.[stack];
   const token = look.answer[state.at];
   const title = "When";

@@ -35,28 +35,9 @@ export function shares(values) {
   return sum > 0 ? values.map((value) => value / sum) : values;
 }
 
-// byte-level tokens: the characters that stand for bytes, as in GPT-2
-const BYTE_OF = new Map();
-{
-  const plain = (byte) => (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-  let other = 256;
-  for (let byte = 0; byte < 256; byte += 1) BYTE_OF.set(String.fromCharCode(plain(byte) ? byte : other++), byte);
-}
-
-// tokens as people read them: bytes as characters, a space that begins a word as ␣
-export function readable(tokens, byteLevel) {
-  return tokens.map((token) => {
-    let text = token;
-    if (byteLevel && !/^<[^>]*>$/.test(token) && [...token].every((letter) => BYTE_OF.has(letter))) {
-      const raw = Uint8Array.from([...token], (letter) => BYTE_OF.get(letter));
-      try {
-        text = new TextDecoder("utf-8", { fatal: true }).decode(raw);
-      } catch {
-        text = [...raw].map((byte) => (byte > 32 && byte < 127 ? String.fromCharCode(byte) : `⟨${byte.toString(16).toUpperCase()}⟩`)).join("");
-      }
-    }
-    return text.replace(/^[▁ ]/, "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥") || "∅";
-  });
+// tokens with marks for what cannot be seen: a space that begins a word is ␣
+export function readable(tokens) {
+  return tokens.map((token) => token.replace(/^ /, "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥") || "∅");
 }
 
 const SENTENCE = {
@@ -71,27 +52,21 @@ export const MEASURES = Object.keys(SENTENCE);
 export class Look {
   constructor(held) {
     this.held = held;
-    const all = [...(held.source || []), ...(held.answer || []), ...((held.inputs_of || {}).decoder || [])];
-    this.byteLevel = held.byte_level ?? all.some((token) => /^[ĠĊ]/.test(token));
-    this.source = this.shown(held.source || []);
-    this.answer = this.shown(held.answer || []);
-    this.inputs = this.shown((held.inputs_of || {}).decoder || []);
+    this.source = readable(held.source || []);
+    this.answer = readable(held.answer || []);
+    this.inputs = readable((held.inputs_of || {}).decoder || []);
     this.family = held.family;
     this.oneSided = !held.attention?.cross && !held.norms?.cross && !!held.attention?.encoder; // encoders and classifiers
     this.kept = new Map();
   }
 
-  shown(tokens) { return readable(tokens, this.byteLevel); }
+  token(text) { return readable([text])[0]; }
 
-  token(text) { return this.shown([text])[0]; }
+  // the row of the matrices at which an answer token is predicted; null where nothing predicts it
+  row(at) { return this.held.rows ? this.held.rows[at] ?? null : at; }
 
-  // the place in the source at which an answer is read: a gap of an encoder; null for a classifier
-  place(at) {
-    if (this.family !== "encoder") return null;
-    if (this.held.positions) return this.held.positions[at];
-    const gaps = this.held.source.flatMap((token, i) => (/^(<mask>|\[MASK\])$/i.test(token) ? [i] : []));
-    return gaps[at] ?? null;
-  }
+  // the place in the source of a gap of an encoder; null for a classifier
+  place(at) { return this.family === "encoder" ? this.row(at) : null; }
 
   // what labels the queries and the keys of a stack
   labels(stack) {
@@ -119,14 +94,14 @@ export class Look {
 
   headNames(stack) {
     const layers = this.held.attention?.[stack] || this.held.norms?.[stack] || [];
-    return layers.flatMap((heads, l) => heads.flatMap((head, h) => (head ? [`${stack}.${l + 1}.${h + 1}`] : [])));
+    return layers.flatMap((heads, l) => (heads || []).flatMap((head, h) => (head ? [`${stack}.${l + 1}.${h + 1}`] : [])));
   }
 
   // all heads of a stack as one matrix: rows are shares
   total(kind, stack) {
     return this.once([kind, stack].join(), () => {
       const layers = (this.held[kind]?.[stack] || []).map(
-        (heads, l) => heads.map((_, h) => this.head(kind, stack, l + 1, h + 1)).filter((found) => found),
+        (heads, l) => (heads || []).map((_, h) => this.head(kind, stack, l + 1, h + 1)).filter((found) => found),
       ).filter((heads) => heads.length);
       if (!layers.length) return null;
       const { rows, columns } = layers[0][0];
@@ -163,29 +138,28 @@ export class Look {
     if (measure === "inputs" || measure === "occlusion") {
       const one = this.entry(measure, at);
       if (!one) return { ...found, missing: `clearhead look … --at ${at + 1} --show ${measure}` };
-      const note = measure === "inputs" ? ` (Δ ${short4(one.delta)}, error ${(100 * Math.abs(one.error)).toFixed(2)} %, ${one.steps} steps)` : "";
+      const note = measure === "inputs" ? ` (Δ ${one.delta.toFixed(4)}, error ${(100 * Math.abs(one.error)).toFixed(2)} %, ${one.steps} steps)` : "";
       return { ...found, source: one.source || null, prefix: one.prefix || null, signed: true, sentence: found.sentence + note };
     }
     if (this.oneSided) {
       const where = this.place(at);
       const full = measure === "rollout" ? this.rollout("encoder") : this.total(measure, "encoder");
       if (!full) return found;
-      const index = where ?? 0;
-      const pooled = where === null && this.held.pooling !== "first";
-      const row = pooled ? columnMeans(full) : rowOf(full, index);
-      return { ...found, source: row };
+      return { ...found, source: where === null ? columnMeans(full) : rowOf(full, where) };
     }
+    const index = this.row(at);
+    if (index === null) return found;
     if (measure === "rollout") {
       const full = this.rollout("decoder");
       if (!full) return found;
-      const row = rowOf(full, at);
-      const n = this.held.source && this.held.attention?.cross ? this.source.length : 0;
-      return { ...found, source: n ? row.slice(0, n) : null, prefix: row.slice(n, n + at + 1) };
+      const row = rowOf(full, index);
+      const n = this.source.length;
+      return { ...found, source: n ? row.slice(0, n) : null, prefix: row.slice(n, n + index + 1) };
     }
     const cross = this.total(measure, "cross");
     const own = this.total(measure, "decoder");
     return {
-      ...found, source: cross ? rowOf(cross, at) : null, prefix: own && at < own.rows ? rowOf(own, at).slice(0, at + 1) : null,
+      ...found, source: cross ? rowOf(cross, index) : null, prefix: own ? rowOf(own, index).slice(0, index + 1) : null,
     };
   }
 
@@ -215,8 +189,6 @@ export class Look {
 
   about(name) { return (this.held.heads || []).find((head) => head.name === name) || null; }
 }
-
-function short4(value) { return Number(value).toFixed(4); }
 
 function columnMeans(found) {
   return Array.from({ length: found.columns }, (_, j) => {

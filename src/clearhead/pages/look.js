@@ -48,9 +48,10 @@ function firstPairs(look, state, act) {
 
 function firstText(look, state, act) {
   const from = look.from(state.measure, state.at);
-  // prefix[i] is the weight of the i-th input, which is the token that was written before answer[i]
+  // the first input is the start token, or the first token of the text
+  const before = 1 - (state.at - (look.row(state.at) ?? state.at));
   const weights = shares((from.prefix || []).map(Math.abs));
-  const lines = weights.map((share, i) => [i - 1, share]).filter(([i]) => i >= 0).sort((a, b) => b[1] - a[1]).slice(0, MOST_LINES);
+  const lines = weights.map((share, i) => [i - before, share]).filter(([i]) => i >= 0).sort((a, b) => b[1] - a[1]).slice(0, MOST_LINES);
   const items = look.answer.map((token, i) => {
     const item = doubtItem(token, look.probability(i));
     return i < (look.held.given || 0) ? { ...item, kind: `${item.kind} given` } : item;
@@ -116,7 +117,7 @@ function firstMatrix(look, state, act) {
 }
 
 function firstScreen(look, state, act) {
-  if (look.family === "recurrent" && look.total("attention", "cross")) return firstMatrix(look, state, act);
+  if (look.stacks().join() === "cross") return firstMatrix(look, state, act);
   if (look.oneSided) return firstSource(look, state, act);
   if (look.source.length) return firstPairs(look, state, act);
   return firstText(look, state, act);
@@ -153,7 +154,7 @@ export function show(held, root, { ask = null } = {}) {
     const made = firstScreen(look, state, act);
     first.replaceChildren(
       measures.length > 1 ? radios("Weigh by", measures.map((name) => [name, name]), state.measure, (measure) => act.set({ measure })) : "",
-      state.head?.startsWith("cross.") && look.family === "seq2seq" ? html("p", { class: "note only" }, `Ribbons of head ${state.head} `, html("button", { type: "button", class: "quiet", onclick: () => act.set({ head: null }) }, "all heads")) : "",
+      state.head?.startsWith("cross.") ? html("p", { class: "note only" }, `Ribbons of head ${state.head} `, html("button", { type: "button", class: "quiet", onclick: () => act.set({ head: null }) }, "all heads")) : "",
       made.element,
     );
   };
