@@ -169,7 +169,7 @@ def lm(length: int = 24, given: int = 9, seed: int = 2) -> dict[str, Any]:
 def encoder(seed: int = 3) -> dict[str, Any]:
     """A gap to be filled."""
     chance = np.random.default_rng(seed)
-    given = "<s> paris is the <mask> of france . </s>".split()
+    given = ["<s>", "paris", "is", "the", "<mask>", "of", "france", ".", "</s>"]
     n, layers, heads = len(given), 2, 4
     attention, norms = stacked(chance, layers, heads, n, n)
     document = seq2seq(seed=seed)
@@ -199,7 +199,7 @@ def classifier(seed: int = 4) -> dict[str, Any]:
     """A text with a label."""
     document = encoder(seed)
     chance = np.random.default_rng(seed)
-    given = "<s> what a lovely , if slightly long , evening </s>".split()
+    given = ["<s>", "what", "a", "lovely", ",", "if", "slightly", "long", ",", "evening", "</s>"]
     n = len(given)
     attention, norms = stacked(chance, 2, 4, n, n)
     del document["lens"]

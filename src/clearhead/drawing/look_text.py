@@ -1,0 +1,174 @@
+"""The document of a view in letters, for a terminal: the answer, its alternatives, where it comes from, and why."""
+
+import math
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+from unicodedata import east_asian_width
+
+from clearhead.drawing.look_document import (
+    Document,
+    keys_of,
+    measure_of,
+    parts_at,
+    reasons,
+    stack_read,
+    totals,
+    visible,
+    where_from,
+)
+from clearhead.drawing.text import SHADES
+
+MOST_TOKENS = 40
+"""Answer tokens that are listed; of longer answers the first."""
+Styled = tuple[str, str]
+"""A line, and what it is: title, head, row or note."""
+
+
+def look_lines(document: Document, width: int = 80) -> list[Styled]:
+    """Tell what a document holds in lines of at most this many columns."""
+    lines = [*_title(document, width)]
+    one_sided = stack_read(document) == "encoder"
+    lines += _labels(document, width) if one_sided else []
+    if document["answer"]:
+        lines += [("", "row"), *_tokens(document, width)]
+    lines += _picture(document) if document.get("image") else _alignment(document, width)
+    lines += _notes(document, width)
+    return [(text.rstrip(), role) for text, role in lines]
+
+
+def _title(document: Document, width: int) -> Iterator[Styled]:
+    text = "a picture" if document.get("image") else document["text"]
+    answer = document["answer_text"]
+    line = f"{text} → {answer}" if answer != text else text
+    for part in textwrap.wrap(line, width) or [""]:
+        yield part, "title"
+    model = document["model"]
+    facts = [document["family"], str(model["name"]), f"{model['parameters']:,} parameters"]
+    known = [value for value in document.get("log_probabilities", []) if value is not None]
+    if known:
+        facts.append(f"log p {sum(known):.4f}".replace("-", "−"))
+    off = document.get("off")
+    if off:
+        facts.append(f"without {', '.join(off)}")
+    for part in textwrap.wrap(" · ".join(facts), width):
+        yield part, "note"
+    for number, other in enumerate(document.get("n_best", [])[1:4], start=2):
+        text = _cut(f"  {number}. {other['text']}", width - 12)
+        yield f"{_padded(text, width - 12)}{other['log_probability']:>10.4f}".replace("  -", "  −"), "row"
+
+
+def _tokens(document: Document, width: int) -> Iterator[Styled]:
+    """Two lines for each token: how probable it is and what else was, and where it comes from and why."""
+    answer = [visible(token) for token in document["answer"]]
+    total = totals(document, stack_read(document))
+    begin = min(document.get("given", 0), len(answer) - 1)
+    shown = range(begin, min(len(answer), begin + MOST_TOKENS))
+    widest = min(14, max(_columns(answer[at]) for at in shown))
+    indent = " " * (6 + widest)
+    for at in shown:
+        log_p = document["log_probabilities"][at]
+        p = "  –  " if log_p is None else f"{_percent(math.exp(log_p)):>5}"
+        others = [one for one in document["alternatives"][at] if visible(one["token"]) != answer[at]]
+        alternatives = ", ".join(f"{visible(one['token'])} {_percent(one['probability'])}" for one in others[:4])
+        head = f"{at + 1:>3}  {_padded(_cut(answer[at], widest), widest)} {p}"
+        yield _cut(f"{head}   or {alternatives}" if alternatives else head, width), "head"
+        sources = ", ".join(f"{one.token} {_percent(one.value)}" for one in where_from(document, total, at))
+        if sources:
+            yield _cut(f"{indent}from {sources}", width), "row"
+        why = ", ".join(f"{one.token} {_signed(one.value)}" for one in reasons(document, at))
+        if why:
+            parts = parts_at(document, at) or {}
+            over = f" over {visible(parts['against'])}" if parts.get("against") else ""
+            yield _cut(f"{indent}logit{over} {_signed(parts['logit'])}: {why}", width), "row"
+    left = len(answer) - shown.stop
+    if left > 0:
+        yield f"     … and {left} more tokens: --json or -o look.html", "note"
+
+
+def _labels(document: Document, width: int) -> Iterator[Styled]:
+    """Bars of labels, or of the candidates of each gap."""
+    for at, found in enumerate(document["alternatives"][:MOST_TOKENS]):
+        yield "", "row"
+        if len(document["alternatives"]) > 1:
+            yield f"gap {at + 1}", "head"
+        widest = min(24, max((_columns(visible(one["token"])) for one in found), default=0))
+        room = width - widest - 12
+        for one in found:
+            bar = "█" * round(room * one["probability"])
+            name = _padded(_cut(visible(one["token"]), widest), widest)
+            yield f"  {name} {_percent(one['probability']):>5}  {bar}", "row"
+
+
+def _alignment(document: Document, width: int) -> Iterator[Styled]:
+    """Which source tokens each answer token reads, as shades; and the alignment as Pharaoh pairs."""
+    if stack_read(document) != "cross":
+        return
+    total = totals(document, "cross")
+    answer, keys = [visible(token) for token in document["answer"]], keys_of(document, "cross")
+    widest = max(map(_columns, answer), default=1)
+    cell = max(2, max(map(_columns, keys), default=1) + 1)
+    if total is not None and len(keys) * cell + widest + 4 <= width and len(answer) <= MOST_TOKENS:
+        yield "", "row"
+        yield f"what each token reads ({measure_of(document)})", "note"
+        yield f"  {'':{widest}} {''.join(_padded(key, cell) for key in keys)}", "row"
+        for at, token in enumerate(answer):
+            row = total[at] / max(total.max(), 1e-12)
+            shades = "".join(
+                _padded(SHADES[min(len(SHADES) - 1, round(4 * float(value)))] * max(1, cell - 1), cell) for value in row
+            )
+            yield f"  {' ' * (widest - _columns(token))}{token} {shades}", "row"
+    if document.get("alignment"):
+        yield "", "row"
+        pairs = " ".join(f"{source}-{target}" for source, target in document["alignment"])
+        for line in textwrap.wrap(f"alignment {pairs}", width, subsequent_indent=" " * 10):
+            yield line, "row"
+
+
+def _picture(document: Document) -> Iterator[Styled]:
+    """Patches as shades of what they weigh."""
+    image, total = document["image"], totals(document, "encoder")
+    if total is None:
+        return
+    weights = total.mean(0)[-image["rows"] * image["columns"] :]
+    weights = (weights - weights.min()) / max(float(weights.max() - weights.min()), 1e-12)
+    yield "", "row"
+    yield f"what each patch weighs ({measure_of(document)})", "note"
+    for row in range(image["rows"]):
+        cells = weights[row * image["columns"] : (row + 1) * image["columns"]]
+        yield "  " + "".join(SHADES[round(4 * float(value))] * 2 for value in cells), "row"
+
+
+def _notes(document: Document, width: int) -> Iterator[Styled]:
+    refused: Mapping[str, Any] = document.get("refused", {})
+    notes = [*document.get("left_out", []), *(f"no {name}: {reason}" for name, reason in refused.items())]
+    if notes:
+        yield "", "row"
+    for note in notes:
+        for line in textwrap.wrap(note, width):
+            yield line, "note"
+
+
+def _percent(share: float) -> str:
+    return "<1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")
+
+
+def _columns(text: str) -> int:
+    """Columns of a terminal that a text takes."""
+    return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def _cut(text: str, width: int) -> str:
+    if _columns(text) <= width:
+        return text
+    while _columns(text) > width - 1:
+        text = text[:-1]
+    return text + "…"
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - _columns(text))
