@@ -192,7 +192,7 @@ def _stack_parts(
                 u, shift = through_norm(around.norm, before, u)
                 if shift is not None:
                     yield f"norm shift {place}", shift
-            yield from _change_parts(place, sublayer, rows, change, u)
+            yield from reversed(list(_change_parts(place, sublayer, rows, change, u)))
             if not around.residual:
                 return  # nothing else reaches the logit on its own
     yield from _embedding_parts(stack, rows, u)

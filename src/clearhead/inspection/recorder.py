@@ -7,7 +7,7 @@ Shapes: b lines, n queries, m keys, h heads, e features of a value.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from clearhead.attention import AttentionContext, Heads
 from clearhead.blocks import Layer, Stack, StateAttention
-from clearhead.inspection.gates import HeadedAttention, headed_attentions, heads_off
+from clearhead.inspection.gates import HeadedAttention, headed_attentions
 from clearhead.inspection.record import (
     AttentionRecord,
     EmbeddingRecord,
@@ -27,16 +27,8 @@ from clearhead.inspection.record import (
     SublayerRecord,
     Tiles,
 )
-from clearhead.models import (
-    AttentionChoice,
-    ClassifierModel,
-    EncoderModel,
-    LanguageModel,
-    Model,
-    Seq2Seq,
-    device_of,
-    evaluating,
-)
+from clearhead.inspection.replaying import replaying, run
+from clearhead.models import AttentionChoice, Model, device_of
 
 Calls = dict[int, list[tuple[tuple[Any, ...], dict[str, Any], Any]]]
 """For every watched module, by its id: the arguments and the result of each of its calls."""
@@ -66,12 +58,7 @@ def record(
     off = tuple(off)
     device = device_of(model)
     source, target, valid = (None if part is None else part.to(device) for part in (source, target, valid))
-    with (
-        evaluating(model, attention, gradients=True),
-        torch.no_grad(),
-        heads_off(model, off) if off else nullcontext(),
-        _watching(model) as calls,
-    ):
+    with replaying(model, attention, off), _watching(model) as calls:
         logits = run(model, source, target, valid)
         made = _Reader(model, calls, off)
         stacks = {name: made.stack(stack) for name, stack in _stacks(model).items()}
@@ -79,20 +66,6 @@ def record(
     inputs = {"source": source, "target": target, "valid": valid}
     given = {name: part for name, part in inputs.items() if part is not None}
     return Record(logits, stacks, alignment, given, off)
-
-
-def run(model: Model, source: Tensor | None, target: Tensor | None, valid: Bool[Tensor, "b n"] | None = None) -> Tensor:
-    """The logits of a model of any family; the vectors of an encoder without a head."""
-    if isinstance(model, Seq2Seq):
-        logits: Tensor = model(source, target, valid)
-        return logits
-    if isinstance(model, LanguageModel):
-        return model(target)  # type: ignore[no-any-return]
-    assert isinstance(model, EncoderModel)
-    if isinstance(model, ClassifierModel) or model.output is None:
-        return model(source, valid)  # type: ignore[no-any-return]
-    assert source is not None
-    return model.output(model.states(source, valid))  # type: ignore[no-any-return]
 
 
 def _stacks(model: Model) -> dict[str, Stack]:

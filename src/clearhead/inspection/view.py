@@ -3,21 +3,31 @@
 Shapes: n source tokens, m answer tokens, h heads, V entries of the vocabulary.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from clearhead.errors import ClearheadError, DataError
+from clearhead.inspection.alignment import Link, Shift, links
 from clearhead.inspection.contributions import norms
+from clearhead.inspection.gradients import Attribution, integrated
+from clearhead.inspection.lens import DecoderGuess, Guess, decoder_logits, layer_logits, lens_stack
 from clearhead.inspection.maps import HeadMaps, Maps
+from clearhead.inspection.occlusion import occluded
+from clearhead.inspection.parts import Part, Parts, parts_of
 from clearhead.inspection.record import AttentionRecord, Record
 from clearhead.inspection.recorder import record
+from clearhead.inspection.replaying import replaying
+from clearhead.inspection.rollout import rollout
+from clearhead.inspection.saving import as_dict, save
 from clearhead.inspection.subject import Subject
-from clearhead.models import AttentionChoice, Model, count_parameters
+from clearhead.models import AttentionChoice, Model
 
 _ALTERNATIVES = 5
 """Tokens listed for every place of the answer."""
@@ -124,6 +134,167 @@ class View:
         source, inputs = self.subject.source_tokens, self.subject.input_tokens
         return {"encoder": (source, source), "decoder": (inputs, inputs), "cross": (inputs, source)}[stack]
 
+    # ---- where an answer comes from ----
+
+    def rollout(self) -> dict[str, Float[Tensor, "r c"]]:
+        """How much of each token could come from each token, through all layers; rows sum to 1.
+
+        ``encoder`` is (source, source); ``decoder`` is (inputs, source + inputs), of a language model (inputs, inputs).
+        """
+        return rollout(self.model, self.record)
+
+    def parts(self, at: int, against: str | None = None) -> Parts:
+        """The logit of an answer token as a sum: embedding, heads, feed-forward nets, biases, norm shifts.
+
+        Args:
+            at: the place in the answer, from 0; negative places count from the end.
+            against: another token: then the parts of the difference of the two logits, "why this and not that".
+        """
+        return self._parts([self._place(at)], against)[0]
+
+    def _parts(self, places: Sequence[int], against: str | None = None) -> list[Parts]:
+        subject = self.subject
+        rows = torch.tensor([subject.rows[place] for place in places])
+        tokens = torch.tensor([subject.answer[place] for place in places])
+        other = None if against is None else torch.full_like(tokens, self._number(against))
+        with replaying(self.model, self._choice, self.off):
+            named = parts_of(self.model, self.record, rows, tokens, other)
+        logits = self.record.logits[0] if self.record.logits.dim() == 3 else self.record.logits
+        values = logits[rows, tokens].double()
+        if other is not None:
+            values = values - logits[rows, other].double()
+        table = [(name, part.tolist()) for name, part in reversed(named)]
+        return [
+            Parts(
+                place,
+                subject.answer_tokens[place],
+                value,
+                against,
+                tuple(Part(name, part[number]) for name, part in table),
+            )
+            for number, (place, value) in enumerate(zip(places, values.tolist(), strict=True))
+        ]
+
+    def inputs(self, at: int, against: str | None = None, *, most_steps: int = 512) -> Attribution:
+        """What every input token adds to log p of an answer token, by integrated gradients; warns if they are inexact.
+
+        Args:
+            at: the place in the answer, from 0.
+            against: another token: then the difference of the two logits is attributed.
+            most_steps: where to stop if the sum is not right to 1 %. Default 512.
+        """
+        return integrated(
+            self.model,
+            self.subject,
+            self._place(at),
+            against=against,
+            against_token=None if against is None else self._number(against),
+            attention=self._choice,
+            off=self.off,
+            most=most_steps,
+        )
+
+    def occlusion(self) -> Float[Tensor, "a n"]:
+        """How much log p of each answer token drops if input token j becomes <unk>, (answer, source).
+
+        Of a language model: (answer, inputs). Takes a forward pass for each token.
+        """
+        return occluded(self.model, self.subject, attention=self._choice, off=self.off)
+
+    # ---- when ----
+
+    def lens(self, most: int = 3) -> dict[str, list[list[Guess]]]:
+        """The most probable tokens after the embedding and after each layer, [stack][layer][place]."""
+        name = lens_stack(self.model) or "decoder"
+        answered = dict(zip(self.subject.rows, self.subject.answer, strict=True))
+        layers = []
+        with replaying(self.model, self._choice, self.off):
+            for logits in layer_logits(self.model, self.record):
+                log_p = (logits[0] if logits.dim() == 3 else logits).log_softmax(-1)
+                best = log_p.topk(min(most, log_p.shape[-1]))
+                layers.append(
+                    [
+                        Guess(
+                            tuple(
+                                (self.subject.word(token), value) for token, value in zip(tokens, values, strict=True)
+                            ),
+                            log_p[place, answered[place]].item() if place in answered else None,
+                        )
+                        for place, (tokens, values) in enumerate(
+                            zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
+                        )
+                    ]
+                )
+        return {name: layers}
+
+    def decoder_lens(self) -> list[DecoderGuess]:
+        """What the decoder answers over the encoder's embedding and over each of its layers, teacher-forced."""
+        subject, found = self.subject, []
+        with replaying(self.model, self._choice, self.off):
+            for logits in decoder_logits(self.model, self.record):
+                log_p = logits[0].log_softmax(-1)
+                best = log_p.argmax(-1).tolist()
+                places = list(zip(subject.answer, subject.rows, strict=True))
+                found.append(
+                    DecoderGuess(
+                        tuple("" if row is None else subject.word(best[row]) for _, row in places),
+                        tuple(None if row is None else log_p[row, token].item() for token, row in places),
+                    )
+                )
+        return found
+
+    # ---- which word is which ----
+
+    def align(
+        self, head: str | None = None, *, shift: Shift = 1, by: Literal["norms", "attention"] = "norms"
+    ) -> list[Link]:
+        """The source token of every answer token: (source, answer), both from 0; special tokens have none.
+
+        Args:
+            head: the cross-attention head to read, as ``cross.2.5``. Default: the mean of all.
+            shift: 1 reads an answer token where the decoder reads it (the default), 0 where it is put out.
+            by: ``norms`` (the default) or ``attention``.
+        """
+        maps = self.norms if by == "norms" else self.attention
+        if "cross" not in maps:
+            raise ClearheadError(f"no alignment: {self._no_alignment()}")
+        matrix = maps["cross"].mean() if head is None else maps.head(head)
+        return links(matrix, shift=shift, sources=self._words(0), answers=self._words(1))
+
+    def _no_alignment(self) -> str:
+        if self.subject.inputs is None or self.subject.source is None:
+            return f"a model of family {self.subject.family} has no source and answer to align"
+        return "the decoder does not attend to the source"
+
+    def alignments(self, by: Literal["norms", "attention"] = "norms") -> dict[tuple[str, Shift], list[Link]]:
+        """The links of every cross-attention head at both shifts, to choose from with ``choose``."""
+        heads = (self.norms if by == "norms" else self.attention)["cross"].names
+        shifts: tuple[Shift, ...] = (0, 1)
+        return {(head, shift): self.align(head, shift=shift, by=by) for head in heads for shift in shifts}
+
+    def _words(self, side: Literal[0, 1]) -> list[int]:
+        """The places of tokens that are text, in the source or in the answer."""
+        source = self.subject.source
+        assert source is not None
+        ids = self.subject.answer if side else source[0].tolist()
+        return [place for place, index in enumerate(ids) if index not in self.subject.specials[side]]
+
+    def _place(self, at: int) -> int:
+        """A place in the answer that logits predict."""
+        count = len(self.subject.answer)
+        if not -count <= at < count:
+            raise DataError(f"at: {at} is no place in the answer, which has {count} tokens: 0 to {count - 1}")
+        place = at % count
+        if self.subject.rows[place] is None:
+            raise DataError(f"at: nothing predicts token {place}, the first of the text")
+        return place
+
+    def _number(self, word: str) -> int:
+        number = self.subject.number(word)
+        if number is None:
+            raise DataError(f"against: the model has no token {word!r}")
+        return number
+
     # ---- other views of the same ----
 
     def named(self, name: str) -> "View":
@@ -141,34 +312,18 @@ class View:
 
     # ---- for people and files ----
 
-    def as_dict(self) -> dict[str, Any]:
-        """Everything as numbers, lists and texts, for JSON."""
-        subject = self.subject
-        table: dict[str, Any] = {
-            "format": 1,
-            "family": subject.family,
-            "model": {"name": subject.name, "parameters": count_parameters(self.model)},
-            "text": subject.text,
-            "source": self.source,
-            "answer": self.answer,
-            "answer_text": subject.answer_text,
-            "given": subject.given,
-            "rows": list(subject.rows),
-            "log_probabilities": self.log_probabilities,
-            "alternatives": [
-                [{"token": token, "probability": probability} for token, probability in place]
-                for place in self.alternatives
-            ],
-            "n_best": [{"text": text, "log_probability": log_p} for text, log_p in subject.n_best],
-            "attention": _lists(self.attention),
-            "inputs_of": {"decoder": list(subject.input_tokens)},
-            "norms": _lists(self.norms),
-        }
-        if subject.source is None:
-            del table["source"]
-        if subject.inputs is None:
-            del table["inputs_of"]
-        return table
+    def as_dict(self, *, inputs: Sequence[int] = (), occlusion: bool = False) -> dict[str, Any]:
+        """Everything as numbers, lists and texts, for JSON; the guide lists the keys.
+
+        Args:
+            inputs: places of the answer for which integrated gradients are computed, which takes a while.
+            occlusion: whether occlusion is computed, which takes a forward pass for each token.
+        """
+        return as_dict(self, inputs=inputs, occlusion=occlusion)
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything to a file: ``.json``, or ``.npz`` for the numbers alone."""
+        return save(self, Path(path))
 
     def __repr__(self) -> str:
         asked = self.subject.text if len(self.subject.text) <= 40 else self.subject.text[:37] + "…"
@@ -184,7 +339,3 @@ class View:
 def _of_first(compute: Any, parts: tuple[AttentionRecord, ...]) -> Float[Tensor, "h n m"]:
     """The matrices of the first line, those of all parts of an attention side by side."""
     return torch.cat([compute(part)[0] for part in parts])
-
-
-def _lists(maps: Mapping[str, HeadMaps]) -> dict[str, Any]:
-    return {name: stack.tolist() for name, stack in maps.items()}

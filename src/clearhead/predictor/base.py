@@ -145,7 +145,7 @@ class Predictor(ABC):
         spec = self.decoding(**settings)
         off = (without,) if isinstance(without, str) else tuple(without)
         # the lock is held while heads are off: they are off for everybody
-        with evaluating(self.model), heads_off(self.model, off) if off else nullcontext():
+        with evaluating(self.model, gradients=True), heads_off(self.model, off) if off else nullcontext():
             subject = self._subject(the_text(text), target, spec, n_best)
         return View(self.model, subject, attention=spec.attention, off=off)
 
