@@ -60,6 +60,11 @@ if TYPE_CHECKING:
     from clearhead.evaluation import Metric as Metric
     from clearhead.evaluation import Scores as Scores
     from clearhead.events import Event as Event
+    from clearhead.inspection import InexactAttribution as InexactAttribution
+    from clearhead.inspection import View as View
+    from clearhead.inspection import error_rate as error_rate
+    from clearhead.inspection import pharaoh as pharaoh
+    from clearhead.inspection import read_pharaoh as read_pharaoh
     from clearhead.interop import load_huggingface as load_huggingface
     from clearhead.lectures import LECTURES as LECTURES
     from clearhead.lectures import Claim as Claim
@@ -124,6 +129,7 @@ if TYPE_CHECKING:
     from clearhead.verbs import evaluate as evaluate
     from clearhead.verbs import import_model as import_model
     from clearhead.verbs import load as load
+    from clearhead.verbs import look as look
     from clearhead.verbs import recipe_and_data as recipe_and_data
     from clearhead.verbs import score as score
     from clearhead.verbs import show as show
@@ -134,7 +140,7 @@ __version__ = "0.1.0"
 # The front door first, then the order of a book, from the recipe to the whole model.
 _CONTENTS: dict[str, list[str]] = {
     "verbs": [
-        *("load", "train", "Run", "evaluate", "check", "score", "ScoredExample"),
+        *("load", "train", "Run", "evaluate", "check", "look", "score", "ScoredExample"),
         *("answer_lines", "answer_file", "AnswerStream"),
         *("show", "cost", "crossover", "compare_recipes", "RecipeComparison", "import_model", "recipe_and_data"),
     ],
@@ -167,6 +173,7 @@ _CONTENTS: dict[str, list[str]] = {
     "costing.lectures": ["lecture_tables"],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
     "predictor": ["Predictor", "TextWriter", "Labeller", "Filler", "Answer", "UnknownCharacters"],
+    "inspection": ["View", "InexactAttribution", "pharaoh", "read_pharaoh", "error_rate"],
     "interop": ["load_huggingface"],
     "lectures": [
         *("claims", "find_claims", "demonstrate", "Claim", "Outcome", "Evidence", "EvidenceTable", "LECTURES"),

@@ -23,7 +23,7 @@ MOST_NUMBERS = 4_000_000
 def as_dict(view: "View", *, inputs: Sequence[int] = (), occlusion: bool = False) -> dict[str, Any]:
     """Everything that a view can tell, as numbers, lists and texts."""
     subject = view.subject
-    left_out, refused = [], {}
+    left_out, refused = list(subject.notes), {}
     table: dict[str, Any] = {
         "format": 1,
         "family": subject.family,

@@ -48,6 +48,7 @@ class Subject:
         unknown: the id of <unk>, source and target; None if there is none.
         specials: ids that are no text, source and target.
         picture: the image, if the text is one.
+        notes: what was left out, a sentence each.
     """
 
     family: str
@@ -68,3 +69,4 @@ class Subject:
     unknown: tuple[int | None, int | None] = (None, None)
     specials: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
     picture: Picture | None = None
+    notes: tuple[str, ...] = ()

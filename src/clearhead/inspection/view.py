@@ -26,6 +26,7 @@ from clearhead.inspection.recorder import record
 from clearhead.inspection.replaying import replaying
 from clearhead.inspection.rollout import rollout
 from clearhead.inspection.saving import as_dict, save
+from clearhead.inspection.sizes import require_room
 from clearhead.inspection.subject import Subject
 from clearhead.models import AttentionChoice, Model
 
@@ -55,6 +56,9 @@ class View:
         self, model: Model, subject: Subject, *, attention: AttentionChoice = "trained", off: tuple[str, ...] = ()
     ) -> None:
         self.model, self.subject, self._choice = model, subject, attention
+        source = len(subject.source_tokens)
+        self.memory = require_room(model, source, len(subject.input_tokens))
+        """Bytes that the look takes, roughly; too many are refused before they are taken."""
         self.record: Record = record(model, subject.source, subject.inputs, attention=attention, off=off)
 
     # ---- what went in and came out ----

@@ -1,14 +1,14 @@
 """What a predictor hands to inspection: a text and its answer, as ids and as words."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from clearhead.data import Codec, pixels_of
-from clearhead.errors import ClearheadError, DataError
-from clearhead.inspection import Picture, Subject
-from clearhead.models import LanguageModel
+from clearhead.errors import DataError
+from clearhead.inspection import Picture, Subject, View, require_room_to_read
+from clearhead.models import ClassifierModel, EncoderModel, LanguageModel, Model, Writer
 from clearhead.recipe import DecodingSpec
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def written(writer: "TextWriter", text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
     """A text and the answer that a writer generates, or the ``target`` that is given."""
-    (line,), _, _ = writer._encode([text], spec)
+    require_room_to_read(writer.model, len(writer._ids([text])[0]))
+    (line,), (cut,), _ = writer._encode([text], spec)
     if target is None:
         answers = writer.answers([text], spec, n_best=min(n_best, spec.beam_size))[0]
         best = answers[0]
@@ -36,6 +37,7 @@ def written(writer: "TextWriter", text: str, target: str | None, spec: DecodingS
         **_common(writer, text, codec),
         "answer_text": answer_text,
         "n_best": ranked,
+        "notes": (f"all of the text after {len(line):,} tokens (decoding.max_source)",) if cut else (),
     }
     if isinstance(writer.model, LanguageModel):
         start = writer.model.spec.vocabulary.start
@@ -70,7 +72,9 @@ def filled(filler: "Filler", text: str, target: str | None, spec: DecodingSpec, 
     """A text and the tokens at its masks; without a mask, all its tokens as they are."""
     codec = filler.source
     longest = min(spec.max_source, filler.reach - 2)
-    line = codec.wrapped(filler._read([text], gaps=True)[0][0], longest)
+    ids = filler._read([text], gaps=True)[0][0]
+    require_room_to_read(filler.model, len(ids))
+    line = codec.wrapped(ids, longest)
     common: dict[str, Any] = {
         **_common(filler, text, codec),
         "source": torch.tensor([line]),
@@ -105,7 +109,9 @@ def filled(filler: "Filler", text: str, target: str | None, spec: DecodingSpec, 
 def labelled(labeller: "Labeller", text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
     """A text and its label."""
     codec = labeller.source
-    line = codec.wrapped(labeller._ids([text])[0], min(spec.max_source, labeller.reach - 2))
+    ids = labeller._ids([text])[0]
+    require_room_to_read(labeller.model, len(ids))
+    line = codec.wrapped(ids, min(spec.max_source, labeller.reach - 2))
     return Subject(
         **_labelled(labeller, text, target, spec, n_best),
         source=torch.tensor([line]),
@@ -164,46 +170,63 @@ def _common(predictor: Any, text: str, codec: Codec) -> dict[str, Any]:
     }
 
 
-def by_ids(model: Any, source: Sequence[int] | None, target: Sequence[int] | None) -> Subject:
-    """The same for a model without a tokenizer, by ids: words are their numbers."""
-    spec = model.spec
-    family, first = spec.family, spec.vocabulary.first
-    words = lambda ids: tuple(map(str, ids))  # noqa: E731
-    common: dict[str, Any] = {
+def look_at_ids(
+    model: Model, source: Sequence[int] = (), target: Sequence[int] = (), *, without: Sequence[str] = ()
+) -> View:
+    """Look into a model that has no tokenizer, such as one imported without its own; words are then numbers.
+
+    Args:
+        model: a model of any family.
+        source: the ids that an encoder reads, or the text of a language model.
+        target: the ids of the answer, its end token included, of an encoder-decoder; the class of a classifier.
+        without: names of heads to switch off.
+    """
+    return View(model, _by_ids(model, list(source), list(target)), off=tuple(without))
+
+
+def _by_ids(model: Model, source: list[int], target: list[int]) -> Subject:
+    family, vocabulary = model.spec.family, model.spec.vocabulary
+    special = frozenset(
+        index for index in (vocabulary.pad, vocabulary.bos, vocabulary.eos, vocabulary.start) if index is not None
+    )
+    given: dict[str, Any] = {
         "family": family,
         "name": type(model).__name__,
-        "text": " ".join(map(str, source or target or ())),
+        "text": _numbers(source or target),
+        "answer_text": _numbers(target or source),
+        "specials": (special, special),
     }
+    if not source:
+        raise DataError("give the ids that the model reads")
+    largest = getattr(vocabulary, model.spec.sides[0])
+    if strange := [index for index in (*source, *target) if not 0 <= index < largest]:
+        raise DataError(f"there is no token {strange[0]}: ids range from 0 to {largest - 1:,}")
     if isinstance(model, LanguageModel):
-        ids = list(target or source or ())
         return Subject(
-            **common,
-            inputs=torch.tensor([ids]),
-            input_tokens=words(ids),
-            answer=tuple(ids),
-            answer_tokens=words(ids),
-            rows=(None, *range(len(ids) - 1)),
-            given=len(ids),
+            **given,
+            **_inputs(source),
+            **_answer(source, [None, *range(len(source) - 1)]),
+            given=len(source),
         )
-    if source is None:
-        raise ClearheadError(f"a model of family {family} reads a source: give its ids")
-    read = {"source": torch.tensor([list(source)]), "source_tokens": words(source)}
-    if hasattr(model, "decoder"):
-        if target is None or first is None:
-            raise ClearheadError("without a tokenizer, give the ids of the answer as target")
-        inputs = [first, *list(target)[:-1]]
-        return Subject(
-            **common,
-            **read,
-            inputs=torch.tensor([inputs]),
-            input_tokens=words(inputs),
-            answer=tuple(target),
-            answer_tokens=words(target),
-            rows=tuple(range(len(target))),
-        )
-    if family == "classifier":
-        number = 0 if target is None else target[0]
-        return Subject(**common, **read, answer=(number,), answer_tokens=(str(number),), rows=(0,))
-    if model.output is None:
-        return Subject(**common, **read)
-    return Subject(**common, **read, answer=tuple(source), answer_tokens=words(source), rows=tuple(range(len(source))))
+    given |= {"source": torch.tensor([source]), "source_tokens": tuple(map(str, source))}
+    if isinstance(model, Writer):
+        if not target or vocabulary.first is None:
+            raise DataError("without a tokenizer, give the ids of the answer as target")
+        return Subject(**given, **_inputs([vocabulary.first, *target[:-1]]), **_answer(target, range(len(target))))
+    if isinstance(model, ClassifierModel):
+        return Subject(**given, **_answer(target[:1] or [0], [0]))
+    if not isinstance(model, EncoderModel) or model.output is None:
+        return Subject(**given)
+    return Subject(**given, **_answer(source, range(len(source))))
+
+
+def _inputs(ids: list[int]) -> dict[str, Any]:
+    return {"inputs": torch.tensor([ids]), "input_tokens": tuple(map(str, ids))}
+
+
+def _answer(ids: list[int], rows: Iterable[int | None]) -> dict[str, Any]:
+    return {"answer": tuple(ids), "answer_tokens": tuple(map(str, ids)), "rows": tuple(rows)}
+
+
+def _numbers(ids: Sequence[int]) -> str:
+    return " ".join(map(str, ids))

@@ -10,6 +10,7 @@ from clearhead.verbs.cost import cost, crossover
 from clearhead.verbs.evaluate import ScoredExample, evaluate, score
 from clearhead.verbs.importing import import_model
 from clearhead.verbs.inputs import recipe_and_data
+from clearhead.verbs.look import look
 from clearhead.verbs.naming import load, model_named, recipe_named
 from clearhead.verbs.run import Run
 from clearhead.verbs.show import show
@@ -29,6 +30,7 @@ __all__ = [
     "evaluate",
     "import_model",
     "load",
+    "look",
     "model_named",
     "recipe_and_data",
     "recipe_named",
