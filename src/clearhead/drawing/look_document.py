@@ -83,6 +83,7 @@ def part_name(name: str) -> str:
     """
     name = re.sub(r"^(?:encoder|decoder)\.(\d+)\.cross\.(\d+)$", r"cross.\1.\2", name)
     name = re.sub(r"^(encoder|decoder)\.(\d+)\.\w+\.(\d+)$", r"\1.\2.\3", name)
+    name = re.sub(r"^bias (?:encoder|decoder)\.", "bias ", name)
     return re.sub(r"^(?:encoder|decoder)\.(\d+)\.feedforward$", r"feed-forward \1", name)
 
 

@@ -48,7 +48,7 @@ def _title(document: Document, width: int) -> Iterator[Styled]:
     known = [value for value in document.get("log_probabilities", []) if value is not None]
     if known:
         facts.append(f"log p {sum(known):.4f}".replace("-", "−"))
-    off = document.get("off")
+    off = document.get("without")
     if off:
         facts.append(f"without {', '.join(off)}")
     for part in textwrap.wrap(" · ".join(facts), width):
@@ -63,9 +63,10 @@ def _tokens(document: Document, width: int) -> Iterator[Styled]:
     answer = [visible(token) for token in document["answer"]]
     total = totals(document, stack_read(document))
     begin = min(document.get("given", 0), len(answer) - 1)
-    shown = range(begin, min(len(answer), begin + MOST_TOKENS))
+    chosen = document.get("at")
+    shown = range(begin, min(len(answer), begin + MOST_TOKENS)) if chosen is None else range(chosen, chosen + 1)
     widest = min(14, max(_columns(answer[at]) for at in shown))
-    indent = " " * (6 + widest)
+    indent = " " * 5
     for at in shown:
         log_p = document["log_probabilities"][at]
         p = "  –  " if log_p is None else f"{_percent(math.exp(log_p)):>5}"
@@ -82,7 +83,7 @@ def _tokens(document: Document, width: int) -> Iterator[Styled]:
             over = f" over {visible(parts['against'])}" if parts.get("against") else ""
             yield _cut(f"{indent}logit{over} {_signed(parts['logit'])}: {why}", width), "row"
     left = len(answer) - shown.stop
-    if left > 0:
+    if left > 0 and chosen is None:
         yield f"     … and {left} more tokens: --json or -o look.html", "note"
 
 

@@ -65,25 +65,23 @@ function when(look, state) {
     found: (positions[at] || []).map((one) => ({ token: look.token(one.token), probability: one.probability })),
   }));
   const deep = (look.held.decoder_lens || []).flatMap((one, layer) => {
-    const written = one.tokens || one.text;
-    if (!Array.isArray(written) || state.at >= written.length) return [];
-    return [{ name: layer ? `enc. ${layer}` : "enc. 0", found: [{ token: look.token(written[state.at]), probability: Math.exp(one.log_probabilities[state.at]) }] }];
+    return [{ name: layer ? `layer ${layer}` : "embedding", found: [{ token: look.token(one.text[state.at]), probability: Math.exp(one.log_probabilities[state.at]) }] }];
   });
   const first = rungs.findIndex((rung, i) => rungs.slice(i).every((later) => later.found[0]?.token === token));
   const settled = first < 0 ? "The lens of the last layer gives another token." : `First choice from ${rungs[first].name} on.`;
-  const figures = [figure({
+  const made = figure({
     title, name: "when",
     draw: (width) => ladder({ rungs, width, label: `The likely tokens at every layer; ${settled}`, token }),
     table: () => ({ head: ["layer", "first", "second", "third"], rows: [...rungs, ...deep].map((rung) => [rung.name, ...rung.found.map((one) => `${one.token} ${exact(one.probability)}`)]) }),
-  })];
-  const box = withNote(figures[0], `Logit lens: what each layer would write, in %. ${settled}`);
+  });
+  const box = withNote(made, `Logit lens: what each layer would write, in %. ${settled}`);
   if (deep.length) {
     const second = figure({
-      title: "If the decoder read an earlier encoder layer", name: "decoder-lens", level: "h4",
+      title: "Over an encoder layer", name: "decoder-lens", level: "h4",
       draw: (width) => ladder({ rungs: deep, width, label: "DecoderLens", token }),
-      table: () => ({ head: ["encoder layer", "token"], rows: deep.map((rung) => [rung.name, `${rung.found[0].token} ${exact(rung.found[0].probability)}`]) }),
+      table: () => ({ head: ["encoder layer", `written, and p of ${token}`], rows: deep.map((rung) => [rung.name, `${rung.found[0].token} ${exact(rung.found[0].probability)}`]) }),
     });
-    box.append(second.element);
+    box.append(second.element, html("p", { class: "note" }, `DecoderLens: what would be written if the decoder read this layer of the encoder, and the probability of ${token} in %.`));
   }
   return box;
 }

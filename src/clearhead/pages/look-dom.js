@@ -95,6 +95,8 @@ export function listbox(label, at, count, choose, orientation = "horizontal") {
   return { role: "listbox", "aria-label": label, "aria-orientation": orientation, onkeydown };
 }
 
+export function sumOf(values) { return values.reduce((sum, value) => sum + (value ?? 0), 0); }
+
 export function isNumber(value) { return value !== null && value !== undefined; }
 
 // choices of which one holds, as radio buttons: options are [value, label]

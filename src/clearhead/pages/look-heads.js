@@ -1,6 +1,6 @@
 // All heads: small pictures in a grid, the most important first; one of them enlarged.
 
-import { html, exact, isNumber, movement, radios, short } from "./look-dom.js";
+import { html, exact, isNumber, movement, percent, radios, short, sumOf } from "./look-dom.js";
 import { figure } from "./look-figure.js";
 import { imageOf, matrixPicture, matrixTable, matrixView } from "./look-matrix.js";
 
@@ -86,24 +86,22 @@ function gridOf(look, state, stack, choose) {
   return html("section", { class: "stack" }, html("h3", {}, NAMES[stack] || stack), grid);
 }
 
-// what happens without the head, where the document says; else how to find out
+// what happens to the answer without the head, where the document says; a server answers anew; else how to find out
 function without(look, name, act) {
-  const held = (look.held.without || []).find((one) => one.heads.length === 1 && one.heads[0] === name);
-  if (held) {
-    const change = (held.log_probability ?? NaN) - look.held.log_probabilities.reduce((sum, value) => sum + (value ?? 0), 0);
-    const words = html("p", { class: "note", hidden: true }, "Without it the model writes ", html("b", {}, held.answer_text),
-      Number.isFinite(change) ? `; log p of the answer above changes by ${exact(change)}.` : ".");
-    return html("div", { class: "switch" }, html("label", {}, html("input", {
-      type: "checkbox", role: "switch", checked: true,
-      onchange: (event) => { words.hidden = event.target.checked; act.say(event.target.checked ? `${name} on` : words.textContent); },
-    }), " head on"), words);
-  }
-  if (act.ask) {
-    return html("div", { class: "switch" }, html("label", {}, html("input", {
-      type: "checkbox", role: "switch", checked: true, onchange: (event) => act.ask({ without: event.target.checked ? [] : [name] }),
-    }), " head on"));
-  }
-  return html("p", { class: "note" }, "Switch it off: ", html("code", {}, `clearhead look MODEL TEXT --without ${name}`));
+  const logs = look.about(name)?.log_probabilities;
+  if (!logs && !act.ask) return html("p", { class: "note" }, "Switch it off: ", html("code", {}, `clearhead look MODEL TEXT --without ${name}`));
+  const changes = (logs || []).map((value, at) => ({ at, by: value === null ? 0 : Math.exp(value) - look.probability(at) }));
+  const most = changes.sort((a, b) => Math.abs(b.by) - Math.abs(a.by)).slice(0, 3);
+  const words = html("p", { class: "note", hidden: true }, `Without ${name}, log p of this answer is `, html("b", {}, exact(sumOf(logs || []))),
+    `, with it ${exact(sumOf(look.held.log_probabilities))}. Probabilities change most for `,
+    most.map(({ at, by }, i) => `${i ? ", " : ""}${look.answer[at]} ${percent(look.probability(at))} → ${percent(look.probability(at) + by)}`), ".");
+  const turn = (event) => {
+    const on = event.target.checked;
+    if (act.ask) { act.ask({ without: on ? [] : [name] }); return; }
+    words.hidden = on;
+    act.say(on ? `${name} on` : words.textContent);
+  };
+  return html("div", { class: "switch" }, html("label", {}, html("input", { type: "checkbox", role: "switch", checked: true, onchange: turn }), " head on"), words);
 }
 
 function enlarged(look, state, act) {

@@ -1,6 +1,6 @@
 // The page: what it shows first depends on the family; below it the chosen token, and every head.
 
-import { announcer, html, exact, percent, radios } from "./look-dom.js";
+import { announcer, html, exact, percent, radios, sumOf } from "./look-dom.js";
 import { Look, shares } from "./look-data.js";
 import { figure } from "./look-figure.js";
 import { ribbons } from "./look-ribbons.js";
@@ -16,7 +16,6 @@ const MOST_LINES = 8;
 
 function topBar(look) {
   const { model, text, answer_text: answer, n_best: best = [], log_probabilities: logs = [] } = look.held;
-  const sum = logs.reduce((total, value) => total + (value ?? 0), 0);
   const title = look.held.image ? ["a picture", " → ", html("b", {}, answer)]
     : look.family === "lm" ? [html("span", {}, text)]
       : [html("span", {}, text), " → ", html("b", {}, answer)];
@@ -24,7 +23,7 @@ function topBar(look) {
     "header", { class: "top" },
     html("p", { class: "brand" }, html("b", {}, "clearhead"), " look", html("span", {}, [FAMILY[look.family], model?.name, model?.parameters && `${model.parameters.toLocaleString("en")} parameters`].filter(Boolean).join(" · "))),
     html("h1", { class: !look.held.image && String(text).length > 90 ? "long" : null }, title),
-    look.family === "classifier" || look.family === "encoder" ? null : html("p", { class: "sum" }, "log p = ", html("b", { id: "logp" }, exact(sum)),
+    look.family === "classifier" || look.family === "encoder" ? null : html("p", { class: "sum" }, "log p = ", html("b", { id: "logp" }, exact(sumOf(logs))),
       best.length > 1 ? html("span", { class: "best" }, " · next best: ", best.slice(1, 4).map((one, i) => [i ? ", " : "", html("span", { class: "rival" }, one.text), ` ${exact(one.log_probability).slice(0, 6)}`])) : null),
   );
 }
@@ -125,16 +124,16 @@ function firstScreen(look, state, act) {
 
 function notes(look) {
   const refused = Object.entries(look.held.refused || {}).map(([name, reason]) => `${name}: ${reason}`);
-  const lines = [...(look.held.left_out || []), ...refused];
+  const off = look.held.without || [];
+  const lines = [...(off.length ? [`heads off: ${off.join(", ")}`] : []), ...(look.held.left_out || []).map((line) => `left out: ${line}`), ...refused];
   return html("footer", {},
     html("p", {}, "Attention is not an explanation: a large weight on a token whose value is small moves nothing. Norms, ‖α v W‖, count what really arrives, and are shown first. Every number here is the one that Python gives, to 1e-5 of the largest in its row."),
     lines.length ? html("ul", {}, lines.map((line) => html("li", {}, line))) : null);
 }
 
-// the step to begin with: the only one with parts, else the least certain
+// the step to begin with: the one that was asked for, else the least certain
 function firstChoice(look) {
-  const steps = new Set((look.held.parts || []).map((one) => one.at));
-  if (steps.size === 1) return [...steps][0];
+  if (look.held.at !== undefined) return look.held.at;
   let best = Math.min(look.held.given || 0, look.answer.length - 1);
   for (let at = best; at < look.answer.length; at += 1) if ((look.probability(at) ?? 1) < (look.probability(best) ?? 1)) best = at;
   return best;
