@@ -187,14 +187,16 @@ def test_heads_are_ordered_enlarged_and_read_cell_by_cell(shown: Shown) -> None:
 def test_a_switch_shows_what_changes_where_the_document_says_so(shown: Shown) -> None:
     document = seq2seq()
     total = sum(document["log_probabilities"])
-    document["without"] = [{"heads": ["cross.2.3"], "answer_text": "L AH V", "log_probability": total - 1.25}]
+    (head,) = (head for head in document["heads"] if head["name"] == "cross.2.3")
+    head["log_probabilities"] = [value - 0.5 for value in document["log_probabilities"]]
     page = shown(document)
     page.locator('[data-head="cross.2.3"]').click()
     page.get_by_role("switch").uncheck()
-    assert (
-        "Without it the model writes L AH V; log p of the answer above changes by −1.25"
-        in page.locator("#enlarged").text_content()
+    said = page.locator("#enlarged .switch .note").text_content()
+    assert float(page.locator("#enlarged .switch b").text_content().replace("−", "-")) == pytest.approx(
+        total - 3, abs=BOUND
     )
+    assert "IY 97 % → 59 %" in said
 
 
 def test_keys_choose_tokens_and_say_so(shown: Shown) -> None:

@@ -1,4 +1,4 @@
-"""What the document of a view (``View.as_dict()``) says about one token: from where it comes, and the reasons for it."""
+"""What the document of a view (``View.as_dict()``) says about one token: where it comes from, and the reasons."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -39,7 +39,9 @@ def look_svg(document: Document) -> str:
         values = tuple(one["probability"] for one in document["alternatives"][0])
         return svg(Bars(title, title, "probability", tuple(labels), (("", values),)), standalone=True)
     keys = keys_of(document, stack)
-    rows = keys if stack == "encoder" else [visible(token) for token in document.get("inputs_of", {}).get("decoder", [])]
+    rows = (
+        keys if stack == "encoder" else [visible(token) for token in document.get("inputs_of", {}).get("decoder", [])]
+    )
     few = len(keys) <= 40
     heat = Heat(
         title=title,
@@ -86,10 +88,9 @@ def _ribbons(document: Document, source: list[str], answer: list[str], total: ND
         p = None if log_p is None else float(min(1.0, 2.718281828459045**log_p))
         body += _token(token, x, bottom, width, doubt=0.0 if p is None else 0.6 * (1 - p))
         if p is not None:
-            body.append(
-                f'<text class="small middle" x="{x + width / 2:.1f}" y="{bottom + TALL + 17:.1f}">{100 * p:.0f} %</text>'
-            )
-    alt = f"Ribbons are as wide as the share of each answer token that comes from a source token, by {measure_of(document)}."
+            where = f'x="{x + width / 2:.1f}" y="{bottom + TALL + 17:.1f}"'
+            body.append(f'<text class="small middle" {where}>{100 * p:.0f} %</text>')
+    alt = f"Ribbons are as wide as the share of an answer token that a source token gives, by {measure_of(document)}."
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" role="img" viewBox="0 0 {whole:.0f} {height:.0f}" '
         f'width="{whole:.0f}" height="{height:.0f}"><title>{escape(title)}</title><desc>{escape(alt)}</desc>'

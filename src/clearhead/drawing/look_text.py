@@ -2,16 +2,18 @@
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from unicodedata import east_asian_width
 
 from clearhead.drawing.look_document import (
     Document,
+    Weighed,
     keys_of,
     measure_of,
     parts_at,
     reasons,
+    row_of,
     stack_read,
     totals,
     visible,
@@ -77,14 +79,49 @@ def _tokens(document: Document, width: int) -> Iterator[Styled]:
         sources = ", ".join(f"{one.token} {_percent(one.value)}" for one in where_from(document, total, at))
         if sources:
             yield _cut(f"{indent}from {sources}", width), "row"
-        why = ", ".join(f"{one.token} {_signed(one.value)}" for one in reasons(document, at))
-        if why:
-            parts = parts_at(document, at) or {}
-            over = f" over {visible(parts['against'])}" if parts.get("against") else ""
-            yield _cut(f"{indent}logit{over} {_signed(parts['logit'])}: {why}", width), "row"
+        for line in _because(document, at, in_full=chosen is not None):
+            yield _cut(indent + line, width), "row"
     left = len(answer) - shown.stop
     if left > 0 and chosen is None:
         yield f"     … and {left} more tokens: --json or -o look.html", "note"
+
+
+def _because(document: Document, at: int, *, in_full: bool) -> Iterator[str]:
+    """The reasons for one token; ``in_full``, also what each layer would have written."""
+    for name, words in (("inputs", "integrated gradients"), ("occlusion", "lost without")):
+        for one in document.get(name, []):
+            if one["at"] == at:
+                yield f"{words}: {_signed_list(_strongest_inputs(document, one))}{_of(one)}"
+    why = reasons(document, at)
+    if why:
+        parts = parts_at(document, at) or {}
+        over = f" over {visible(parts['against'])}" if parts.get("against") else ""
+        yield f"logit{over} {_signed(parts['logit'])}: {_signed_list(why)}"
+    row = row_of(document, at)
+    if in_full and row is not None:
+        for layers in document.get("lens", {}).values():
+            for number, places in enumerate(layers):
+                found = ", ".join(f"{visible(one['token'])} {_percent(one['probability'])}" for one in places[row])
+                yield f"after {f'layer {number}' if number else 'embedding'}: {found}"
+
+
+def _strongest_inputs(document: Document, one: Mapping[str, Any], most: int = 3) -> list[Weighed]:
+    """The input tokens with the largest attributions, of source and prefix."""
+    prefix = one.get("prefix", ())
+    source = document.get("source", document.get("inputs_of", {}).get("decoder", []))
+    tokens = [*source, *(document.get("inputs_of", {}).get("decoder", ()) if prefix else ())]
+    values = [*one["source"], *prefix] if document.get("source") else [*(prefix or one["source"])]
+    found = [
+        Weighed(visible(token), value, place) for place, (token, value) in enumerate(zip(tokens, values, strict=False))
+    ]
+    return sorted(found, key=lambda weighed: -abs(weighed.value))[:most]
+
+
+def _of(one: Mapping[str, Any]) -> str:
+    """What attributions add up to, and how exactly."""
+    if "delta" not in one:
+        return ""
+    return f"  (sum {_signed(one['delta'])}, error {100 * abs(one['error']):.2f} %)"
 
 
 def _labels(document: Document, width: int) -> Iterator[Styled]:
@@ -102,28 +139,27 @@ def _labels(document: Document, width: int) -> Iterator[Styled]:
 
 
 def _alignment(document: Document, width: int) -> Iterator[Styled]:
-    """Which source tokens each answer token reads, as shades; and the alignment as Pharaoh pairs."""
-    if stack_read(document) != "cross":
-        return
+    """Which source tokens each answer token reads, as shades; where these do not fit, the strongest of each."""
     total = totals(document, "cross")
+    if total is None or document.get("at") is not None:
+        return
     answer, keys = [visible(token) for token in document["answer"]], keys_of(document, "cross")
     widest = max(map(_columns, answer), default=1)
     cell = max(2, max(map(_columns, keys), default=1) + 1)
-    if total is not None and len(keys) * cell + widest + 4 <= width and len(answer) <= MOST_TOKENS:
-        yield "", "row"
-        yield f"what each token reads ({measure_of(document)})", "note"
-        yield f"  {'':{widest}} {''.join(_padded(key, cell) for key in keys)}", "row"
-        for at, token in enumerate(answer):
-            row = total[at] / max(total.max(), 1e-12)
-            shades = "".join(
-                _padded(SHADES[min(len(SHADES) - 1, round(4 * float(value)))] * max(1, cell - 1), cell) for value in row
-            )
-            yield f"  {' ' * (widest - _columns(token))}{token} {shades}", "row"
-    if document.get("alignment"):
-        yield "", "row"
-        pairs = " ".join(f"{source}-{target}" for source, target in document["alignment"])
-        for line in textwrap.wrap(f"alignment {pairs}", width, subsequent_indent=" " * 10):
-            yield line, "row"
+    yield "", "row"
+    yield f"alignment: what each token reads ({measure_of(document)})", "note"
+    if len(keys) * cell + widest + 4 > width or len(answer) > MOST_TOKENS:
+        pairs = " ".join(f"{token}←{keys[int(total[at].argmax())]}" for at, token in enumerate(answer))
+        for line in textwrap.wrap(pairs, width - 2):
+            yield f"  {line}", "row"
+        return
+    yield f"  {'':{widest}} {''.join(_padded(key, cell) for key in keys)}", "row"
+    for at, token in enumerate(answer):
+        row = total[at] / max(total.max(), 1e-12)
+        shades = "".join(
+            _padded(SHADES[min(len(SHADES) - 1, round(4 * float(value)))] * max(1, cell - 1), cell) for value in row
+        )
+        yield f"  {' ' * (widest - _columns(token))}{token} {shades}", "row"
 
 
 def _picture(document: Document) -> Iterator[Styled]:
@@ -156,6 +192,10 @@ def _percent(share: float) -> str:
 
 def _signed(value: float) -> str:
     return f"{value:+.2f}".replace("-", "−")
+
+
+def _signed_list(found: Sequence[Weighed]) -> str:
+    return ", ".join(f"{one.token} {_signed(one.value)}" for one in found)
 
 
 def _columns(text: str) -> int:

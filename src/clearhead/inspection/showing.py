@@ -1,7 +1,7 @@
 """The document that is shown of a view: chosen parts of it, with what makes sense only for people.
 
-It is ``View.as_dict()`` with, for every token, the parts against its strongest rival, and with what happens to log p of the
-answer when each head is switched off.
+It is ``View.as_dict()`` with, for every token, the parts against its strongest rival, and with what happens to log p of
+the answer when each head is switched off.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.drawing import look_svg
-from clearhead.errors import ClearheadError, DataError, did_you_mean
+from clearhead.errors import ClearheadError, DataError, Problem, RecipeError, did_you_mean
 from clearhead.files import write_whole
 from clearhead.inspection.saving import as_dict, parts_table, save_arrays
 from clearhead.pages import look_page
@@ -52,7 +52,8 @@ def document(
     wanted = SHOWN if show is None else tuple(show)
     for name in wanted:
         if name not in KINDS:
-            raise DataError(f"{name!r} cannot be shown{did_you_mean(name, KINDS)}: there is {', '.join(KINDS)}")
+            message = f"cannot be shown: there is {', '.join(KINDS)}{did_you_mean(name, KINDS)}"
+            raise RecipeError([Problem("", name, message)])
     place = None if at is None else view.place(at)
     if against is not None and place is None:
         raise DataError(f"against {against!r}: say for which token, as the first is at=0")

@@ -1,6 +1,7 @@
 // All heads: small pictures in a grid, the most important first; one of them enlarged.
 
 import { html, exact, isNumber, movement, percent, radios, short, sumOf } from "./look-dom.js";
+import { rowOf } from "./look-data.js";
 import { figure } from "./look-figure.js";
 import { imageOf, matrixPicture, matrixTable, matrixView } from "./look-matrix.js";
 
@@ -41,7 +42,7 @@ function card(look, state, name, most, choose) {
       "aria-label": words, "aria-selected": String(state.head === name), onclick: () => choose(name),
     },
     html("span", { class: "slot" }),
-    html("b", {}, `${layer}.${head}`), html("span", { class: "role" }, about?.role || "\u00a0"),
+    html("b", {}, `${layer}.${head}`), about?.role && html("span", { class: "role" }, about.role),
     isNumber(importance) && html("meter", { min: 0, max: most, value: Math.max(0, importance), "aria-hidden": "true" }),
   );
   return { cell, draw: () => cell.firstChild.replaceWith(found ? small(found) : html("span", { class: "slot" }, "–")) };
@@ -104,6 +105,12 @@ function without(look, name, act) {
   return html("div", { class: "switch" }, html("label", {}, html("input", { type: "checkbox", role: "switch", checked: true, onchange: turn }), " head on"), words);
 }
 
+// a row, and the largest of its cells
+function largest(found, row) {
+  const values = rowOf(found, row);
+  return [row, values.indexOf(Math.max(...values))];
+}
+
 function enlarged(look, state, act) {
   const name = state.head;
   const [stack, layer, head] = name.split(".");
@@ -113,7 +120,7 @@ function enlarged(look, state, act) {
   const about = look.about(name);
   const made = figure({
     title: name, name: `head-${name}`,
-    draw: (width) => matrixView({ found, queries, keys, width: Math.min(width, 620), label: `${name}: rows read columns`, at: [Math.min(state.at, found.rows - 1), 0] }),
+    draw: (width) => matrixView({ found, queries, keys, width: Math.min(width, 620), label: `${name}: rows read columns`, at: largest(found, Math.min(look.row(state.at) ?? 0, found.rows - 1)) }),
     picture: () => matrixPicture(found, queries, keys), table: () => matrixTable(found, queries, keys),
   });
   return html("div", { class: "enlarged" }, made.element, html("p", { class: "note" }, told(about).join(" · ")), without(look, name, act));
