@@ -72,7 +72,7 @@ class AttentionRecord:
         """The weights over tokens, inside the tiles."""
         if isinstance(self.part, StateAttention):
             return self.chosen
-        return self.part.over_tokens(self.chosen, self.values.shape[2], self.context.valid)
+        return self.part.over_tokens(self.chosen, self.values.shape[2], self.context.valid).detach()
 
     @property
     def weights(self) -> Float[Tensor, "b h n m"]:

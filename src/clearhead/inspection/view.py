@@ -3,9 +3,11 @@
 Shapes: n source tokens, m answer tokens, h heads, V entries of the vocabulary.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clearhead.drawing import look_lines
+from clearhead.drawing.html import fragment
 from clearhead.errors import ClearheadError, DataError
 from clearhead.inspection.alignment import Link, Shift, links
 from clearhead.inspection.contributions import norms
@@ -376,6 +379,16 @@ class View:
         heads = sum(len(maps.names) for maps in self.attention.values())
         parts.append(f"{heads} heads" + (f", without {', '.join(self.off)}" if self.off else ""))
         return f"View({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """The answer with its probabilities, for a notebook."""
+        rows = []
+        for token, value, place in zip(self.answer, self.log_probabilities, self.alternatives, strict=True):
+            others = ", ".join(f"{escape(word)} {probability:.2f}" for word, probability in place[:3])
+            shown = "" if value is None else f"{math.exp(value):.3f}"
+            rows.append(f"<tr><td>{escape(token)}</td><td>{shown}</td><td>{others}</td></tr>")
+        header = "<tr><th>token</th><th>p</th><th>most probable</th></tr>"
+        return fragment(f"<p>{escape(repr(self))}</p><table>{header}{''.join(rows)}</table>")
 
 
 def _of_first(compute: Any, parts: tuple[AttentionRecord, ...]) -> Float[Tensor, "h n m"]:
