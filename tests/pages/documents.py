@@ -128,7 +128,7 @@ def seq2seq(
         "refused": {},
     }
     if recurrent:
-        document |= {"family": "recurrent", "refused": {"parts": "a recurrent net is no sum of parts"}}
+        document |= {"family": "recurrent", "refused": {"parts": "no parts: a recurrent net is no sum of parts"}}
         for name in ("parts", "norms", "rollout", "lens", "decoder_lens", "heads"):
             del document[name]
         document["attention"] = {"cross": [[rows(chance, m, n, near=1.2).tolist()]]}

@@ -47,7 +47,8 @@ def _title(document: Document, width: int) -> Iterator[Styled]:
         yield part, "title"
     model = document["model"]
     facts = [document["family"], str(model["name"]), f"{model['parameters']:,} parameters"]
-    known = [value for value in document.get("log_probabilities", []) if value is not None]
+    logs = document.get("log_probabilities", [])
+    known = [value for value in logs[document.get("given", 0) :] or logs if value is not None]
     if known:
         facts.append(f"log p {sum(known):.4f}".replace("-", "−"))
     off = document.get("without")
@@ -55,7 +56,8 @@ def _title(document: Document, width: int) -> Iterator[Styled]:
         facts.append(f"without {', '.join(off)}")
     for part in textwrap.wrap(" · ".join(facts), width):
         yield part, "note"
-    for number, other in enumerate(document.get("n_best", [])[1:4], start=2):
+    listed = [] if stack_read(document) == "encoder" else document.get("n_best", [])[1:4]  # labels have bars
+    for number, other in enumerate(listed, start=2):
         text = _cut(f"  {number}. {other['text']}", width - 12)
         yield f"{_padded(text, width - 12)}{other['log_probability']:>10.4f}".replace("  -", "  −"), "row"
 
@@ -177,8 +179,10 @@ def _picture(document: Document) -> Iterator[Styled]:
 
 
 def _notes(document: Document, width: int) -> Iterator[Styled]:
-    refused: Mapping[str, Any] = document.get("refused", {})
-    notes = [*document.get("left_out", []), *(f"no {name}: {reason}" for name, reason in refused.items())]
+    refused: Mapping[str, str] = document.get("refused", {})
+    pairs = document["family"] in ("seq2seq", "recurrent")  # of others, they make no sense
+    reasons_why = [reason for name, reason in refused.items() if pairs or name not in ("alignment", "decoder_lens")]
+    notes = [*(f"left out: {words}" for words in document.get("left_out", [])), *reasons_why]
     if notes:
         yield "", "row"
     for note in notes:

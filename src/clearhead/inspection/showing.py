@@ -7,7 +7,7 @@ the answer when each head is switched off.
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clearhead.drawing import look_svg
 from clearhead.errors import ClearheadError, DataError, Problem, RecipeError, did_you_mean
@@ -15,9 +15,8 @@ from clearhead.files import write_whole
 from clearhead.inspection.saving import as_dict, parts_table, save_arrays
 from clearhead.pages import look_page
 
-if TYPE_CHECKING:
-    from clearhead.inspection.view import View
-
+View = Any
+"""A ``View``, whose module imports this one."""
 SHOWN = ("attention", "norms", "rollout", "lens", "parts")
 """What is shown without being asked for."""
 KINDS = (*SHOWN, "inputs", "occlusion")
@@ -33,7 +32,7 @@ MOST_RIVALS = 64
 
 
 def document(
-    view: "View",
+    view: View,
     show: Sequence[str] | None = None,
     *,
     at: int | None = None,
@@ -77,7 +76,7 @@ def document(
     return table
 
 
-def save(view: "View", path: Path, show: Sequence[str] | None, *, at: int | None, against: str | None) -> None:
+def save(view: View, path: Path, show: Sequence[str] | None, *, at: int | None, against: str | None) -> None:
     """Write a view to a file whose name ends in one of ``FILES``."""
     if path.suffix not in FILES:
         raise DataError(f"{path}: a view is saved as {', '.join(FILES)}")
@@ -94,7 +93,7 @@ def save(view: "View", path: Path, show: Sequence[str] | None, *, at: int | None
     write_whole(path, text.encode())
 
 
-def _rivals(view: "View", places: Sequence[int]) -> list[dict[str, Any]]:
+def _rivals(view: View, places: Sequence[int]) -> list[dict[str, Any]]:
     """The parts of every token against the most probable other one."""
     found = []
     for place in places:
@@ -107,12 +106,15 @@ def _rivals(view: "View", places: Sequence[int]) -> list[dict[str, Any]]:
     return found
 
 
-def _switch_off(view: "View", table: dict[str, Any]) -> None:
+def _switch_off(view: View, table: dict[str, Any]) -> None:
     """For every head, log p of each answer token without it; its importance here is what log p loses."""
     known = [value for value in view.log_probabilities if value is not None]
     if not known or len(table["heads"]) * len(view.answer) > MOST_SWITCHED:
         return
     for head in table["heads"]:
-        other = view.without(head["name"]).log_probabilities
+        try:
+            other = view.without(head["name"]).log_probabilities
+        except ClearheadError:  # the alignment of a recurrent net is no head
+            return
         head["log_probabilities"] = other
         head["importance"] = sum(known) - sum(value for value in other if value is not None)

@@ -102,7 +102,7 @@ function who(look, state, act) {
   const token = look.answer[state.at];
   if (!found) {
     const refused = look.held.refused?.parts;
-    return refused ? missing(title, `Not available: ${refused}.`) : missing(title, "The document has no parts for this token.", `clearhead look … --at ${state.at + 1} --show parts`);
+    return refused ? missing(title, `${refused}.`) : missing(title, "The document has no parts for this token.", `clearhead look … --at ${state.at + 1} --show parts`);
   }
   const rival = against === null ? null : look.token(against);
   const menu = rivals.length ? html(
@@ -134,7 +134,7 @@ function missing(title, words, command = null) {
 
 function refusal(look, name, otherwise) {
   const reason = look.held.refused?.[name];
-  return reason ? `Not available: ${reason}.` : otherwise;
+  return reason ? `${reason}.` : otherwise;
 }
 
 // the heading of the chosen token, and the three answers

@@ -23,7 +23,7 @@ function topBar(look) {
     "header", { class: "top" },
     html("p", { class: "brand" }, html("b", {}, "clearhead"), " look", html("span", {}, [FAMILY[look.family], model?.name, model?.parameters && `${model.parameters.toLocaleString("en")} parameters`].filter(Boolean).join(" · "))),
     html("h1", { class: !look.held.image && String(text).length > 90 ? "long" : null }, title),
-    look.family === "classifier" || look.family === "encoder" ? null : html("p", { class: "sum" }, "log p = ", html("b", { id: "logp" }, exact(sumOf(logs))),
+    look.family === "classifier" || look.family === "encoder" ? null : html("p", { class: "sum" }, "log p = ", html("b", { id: "logp" }, exact(sumOf(logs.slice(look.held.given || 0)))),
       best.length > 1 ? html("span", { class: "best" }, " · next best: ", best.slice(1, 4).map((one, i) => [i ? ", " : "", html("span", { class: "rival" }, one.text), ` ${exact(one.log_probability).slice(0, 6)}`])) : null),
   );
 }
@@ -123,7 +123,8 @@ function firstScreen(look, state, act) {
 }
 
 function notes(look) {
-  const refused = Object.entries(look.held.refused || {}).map(([name, reason]) => `${name}: ${reason}`);
+  const expected = (name) => look.source.length && !look.oneSided ? true : !["alignment", "decoder_lens"].includes(name);
+  const refused = Object.entries(look.held.refused || {}).filter(([name]) => expected(name)).map(([, reason]) => reason);
   const off = look.held.without || [];
   const lines = [...(off.length ? [`heads off: ${off.join(", ")}`] : []), ...(look.held.left_out || []).map((line) => `left out: ${line}`), ...refused];
   return html("footer", {},
