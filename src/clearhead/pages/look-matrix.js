@@ -36,6 +36,8 @@ function geometry(found, queries, keys, width, most = 34) {
   const roomy = (size) => size >= LEAST;
   let left = longest(queries) + 12;
   let cell = Math.min(most, (width - left - 2) / Math.max(1, found.columns));
+  const spill = longest(keys) > cell - 2 ? longest(keys) / 2 : 0; // the last tilted name stands over the edge
+  cell = Math.min(cell, (width - left - spill) / Math.max(1, found.columns));
   if (!roomy(cell)) { left = 2; cell = Math.min(most, (width - 4) / Math.max(1, found.columns)); }
   const tall = Math.min(most, Math.max(cell, found.rows > 80 ? 0 : Math.min(cell * 2, 14)), Math.max(1.2, 640 / found.rows));
   const tilted = keys.some((token) => textWidth(token, CELL_FONT) > cell - 2);

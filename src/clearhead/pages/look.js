@@ -106,7 +106,7 @@ function patchWeights(look, values) {
 }
 
 function firstMatrix(look, state, act) {
-  const found = look.total("attention", "cross");
+  const found = look.total(state.measure === "norms" ? "norms" : "attention", "cross");
   const { keys } = look.labels("cross");
   return figure({
     title: "Which source tokens each answer token reads", name: "alignment", level: "h2",
@@ -123,8 +123,8 @@ function firstScreen(look, state, act) {
 }
 
 function notes(look) {
-  const expected = (name) => look.source.length && !look.oneSided ? true : !["alignment", "decoder_lens"].includes(name);
-  const refused = Object.entries(look.held.refused || {}).filter(([name]) => expected(name)).map(([, reason]) => reason);
+  const told = ["lens", "parts", ...(look.source.length && !look.oneSided ? [] : ["alignment", "decoder_lens"])]; // elsewhere, or not expected
+  const refused = Object.entries(look.held.refused || {}).filter(([name]) => !told.includes(name)).map(([, reason]) => reason);
   const off = look.held.without || [];
   const lines = [...(off.length ? [`heads off: ${off.join(", ")}`] : []), ...(look.held.left_out || []).map((line) => `left out: ${line}`), ...refused];
   return html("footer", {},
