@@ -38,9 +38,11 @@ def test_decoder_lens(variant: str, norm: str, hold: Hold) -> None:
     found = record(model, SOURCE, TARGET, off=["encoder.1.1"])
     with replaying(model, off=["encoder.1.1"]):
         layers = list(decoder_logits(model, found))
+        (last,) = decoder_logits(model, found, [2])
     assert len(layers) == 3, "the embedding, then every layer"
-    assert torch.equal(layers[-1], found.logits)
-    hold("DecoderLens at the last layer = output", 0, apart(layers[-1], found.logits), apart(layers[-2], found.logits))
+    assert torch.equal(last, found.logits)
+    hold("DecoderLens at the last layer = output", 0, apart(last, found.logits), apart(layers[-2], found.logits))
+    hold("DecoderLens of one layer = of all at once", 1e-5, apart(last, layers[-1]))
 
 
 def test_refusals_say_why() -> None:

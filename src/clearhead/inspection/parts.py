@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from clearhead.blocks import GatedFeedForward, LayerNorm, Output, RmsNorm, StandardFeedForward
+from clearhead.blocks import AddNorm, GatedFeedForward, LayerNorm, Output, RmsNorm, StandardFeedForward
 from clearhead.errors import ClearheadError
 from clearhead.inspection.record import Record, StackRecord, SublayerRecord
 from clearhead.models import ClassifierModel, EncoderModel, LanguageModel, Model, Seq2Seq
@@ -82,7 +82,8 @@ def why_not(model: Model) -> str | None:
                 "so that a part of one token would change the others"
             )
     known = (LayerNorm, RmsNorm)
-    places = [layer.around_attention.norm for layer in stack.layers] + [stack.final_norm, stack.embedding.norm]
+    around = [part.norm for part in stack.layers.modules() if isinstance(part, AddNorm)]
+    places = [*around, stack.final_norm, stack.embedding.norm]
     for norm in places:
         if norm is not None and not isinstance(norm, known):
             return f"nothing is known about the norm {type(norm).__name__}: it may not be linear once σ is fixed"

@@ -21,7 +21,7 @@ from clearhead.errors import ClearheadError, DataError
 from clearhead.inspection.alignment import Link, Shift, links
 from clearhead.inspection.contributions import norms
 from clearhead.inspection.gradients import Attribution, integrated
-from clearhead.inspection.lens import DecoderGuess, Guess, decoder_logits, layer_logits, lens_stack
+from clearhead.inspection.lens import DecoderGuess, Guess, decoder_logits, layer_logits, lens_stack, why_no_decoder_lens
 from clearhead.inspection.maps import HeadMaps, Maps
 from clearhead.inspection.occlusion import occluded
 from clearhead.inspection.parts import Part, Parts, parts_of
@@ -239,11 +239,15 @@ class View:
     def decoder_lens(self) -> list[DecoderGuess]:
         """What the decoder answers over the encoder's embedding and over each of its layers, teacher-forced."""
         subject, found = self.subject, []
+        if (reason := why_no_decoder_lens(self.model)) is not None:
+            raise ClearheadError(f"no DecoderLens: {reason}")
+        below = range(len(self.record.stacks["encoder"].layers))
+        places = list(zip(subject.answer, subject.rows, strict=True))
         with replaying(self.model, self._choice, self.off):
-            for logits in decoder_logits(self.model, self.record):
+            # over the last layer, the decoder has been run already
+            for logits in (*decoder_logits(self.model, self.record, below), self.record.logits):
                 log_p = logits[0].log_softmax(-1)
                 best = log_p.argmax(-1).tolist()
-                places = list(zip(subject.answer, subject.rows, strict=True))
                 found.append(
                     DecoderGuess(
                         tuple("" if row is None else subject.word(best[row]) for _, row in places),
