@@ -57,12 +57,17 @@ if TYPE_CHECKING:
     from clearhead.errors import Interrupted as Interrupted
     from clearhead.errors import Problem as Problem
     from clearhead.errors import RecipeError as RecipeError
+    from clearhead.evaluation import HeadStudy as HeadStudy
     from clearhead.evaluation import Metric as Metric
     from clearhead.evaluation import Scores as Scores
+    from clearhead.evaluation import StudiedHead as StudiedHead
     from clearhead.events import Event as Event
     from clearhead.inspection import InexactAttribution as InexactAttribution
     from clearhead.inspection import View as View
     from clearhead.inspection import error_rate as error_rate
+    from clearhead.inspection import head_gates as head_gates
+    from clearhead.inspection import head_names as head_names
+    from clearhead.inspection import heads_off as heads_off
     from clearhead.inspection import pharaoh as pharaoh
     from clearhead.inspection import read_pharaoh as read_pharaoh
     from clearhead.interop import load_huggingface as load_huggingface
@@ -118,6 +123,8 @@ if TYPE_CHECKING:
     from clearhead.recipe import slots as slots
     from clearhead.verbs import Alignments as Alignments
     from clearhead.verbs import AnswerStream as AnswerStream
+    from clearhead.verbs import Pruned as Pruned
+    from clearhead.verbs import PrunedSize as PrunedSize
     from clearhead.verbs import RecipeComparison as RecipeComparison
     from clearhead.verbs import Run as Run
     from clearhead.verbs import ScoredExample as ScoredExample
@@ -132,9 +139,11 @@ if TYPE_CHECKING:
     from clearhead.verbs import import_model as import_model
     from clearhead.verbs import load as load
     from clearhead.verbs import look as look
+    from clearhead.verbs import prune as prune
     from clearhead.verbs import recipe_and_data as recipe_and_data
     from clearhead.verbs import score as score
     from clearhead.verbs import show as show
+    from clearhead.verbs import study_heads as study_heads
     from clearhead.verbs import train as train
 
 __version__ = "0.1.0"
@@ -144,6 +153,7 @@ _CONTENTS: dict[str, list[str]] = {
     "verbs": [
         *("load", "train", "Run", "evaluate", "check", "look", "score", "ScoredExample"),
         *("align", "Alignments"),
+        *("study_heads", "prune", "Pruned", "PrunedSize"),
         *("answer_lines", "answer_file", "AnswerStream"),
         *("show", "cost", "crossover", "compare_recipes", "RecipeComparison", "import_model", "recipe_and_data"),
     ],
@@ -176,7 +186,16 @@ _CONTENTS: dict[str, list[str]] = {
     "costing.lectures": ["lecture_tables"],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
     "predictor": ["Predictor", "TextWriter", "Labeller", "Filler", "Answer", "UnknownCharacters"],
-    "inspection": ["View", "InexactAttribution", "pharaoh", "read_pharaoh", "error_rate"],
+    "inspection": [
+        "View",
+        "InexactAttribution",
+        "pharaoh",
+        "read_pharaoh",
+        "error_rate",
+        "heads_off",
+        "head_gates",
+        "head_names",
+    ],
     "interop": ["load_huggingface"],
     "lectures": [
         *("claims", "find_claims", "demonstrate", "Claim", "Outcome", "Evidence", "EvidenceTable", "LECTURES"),
@@ -184,7 +203,7 @@ _CONTENTS: dict[str, list[str]] = {
     ],
     "machine": ["refuse_torch_without_room"],
     "data": ["Findings"],
-    "evaluation": ["Scores", "Metric"],
+    "evaluation": ["Scores", "Metric", "HeadStudy", "StudiedHead"],
     "errors": ["ClearheadError", "RecipeError", "DataError", "Interrupted", "Problem"],
 }
 _HOME = {name: layer for layer, names in _CONTENTS.items() for name in names}

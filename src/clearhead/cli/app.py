@@ -12,6 +12,7 @@ from clearhead.cli.importing import convert
 from clearhead.cli.lecture import lecture
 from clearhead.cli.look import look
 from clearhead.cli.presets import presets
+from clearhead.cli.prune import prune
 from clearhead.cli.run import run
 from clearhead.cli.score import score
 from clearhead.cli.show import AgainstCommand, show
@@ -36,6 +37,7 @@ app.command()(presets)
 app.command(cls=AgainstCommand)(show)
 app.command()(cost)
 app.command()(lecture)
+app.command()(prune)
 app.command("import")(convert)
 
 

@@ -1,14 +1,13 @@
 """Builds stacks from a recipe; the only module that reads the recipe's settings of a stack."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
 from clearhead.blocks import AddNorm, Embedding, HeadTransform, Layer, Output, Patches, Stack
-from clearhead.positions import AbsolutePosition, NoPosition
+from clearhead.positions import AbsolutePosition, NoPosition, scheme_for_heads
 from clearhead.recipe import (
     AttentionSpec,
     EmbeddingSpec,
@@ -50,6 +49,9 @@ def make_stack(
         schemes = [_scheme(spec, causal, patches) for _ in schemes]
     else:
         scheme = _scheme(spec, causal, patches)
+        if spec.position.per_head:  # layers without some of their heads need the biases of the others alone
+            kept = [spec.attention.kept_in(layer) for layer in range(1, spec.layers + 1)]
+            schemes = [None if heads is None else scheme_for_heads(scheme, heads) for heads in kept]
     return Stack(
         embedding=Embedding(
             tokens,
@@ -147,11 +149,11 @@ def _layers(
 
     make_attention = _attention_maker(spec, spec.attention, spec.width, patches)
     make_cross = None if cross is None else _attention_maker(spec, cross, memory_width or spec.width)
-    for scheme in schemes:
+    for number, scheme in enumerate(schemes, start=1):
         yield Layer(
-            attention=make_attention(),
+            attention=make_attention(number),
             around_attention=around(),
-            cross=None if make_cross is None else make_cross(),
+            cross=None if make_cross is None else make_cross(number),
             around_cross=None if make_cross is None else around(),
             feedforward=module_of(spec.feedforward).from_spec(
                 spec.feedforward, width=spec.width, dropout=spec.dropout.activation
@@ -163,8 +165,8 @@ def _layers(
 
 def _attention_maker(
     stack: TransformerSpec, spec: AttentionSpec, memory_width: int, patches: Patches | None = None
-) -> Callable[[], Any]:
-    """A function that makes one attention; if the kind has a ``shared_part``, it is made once for all layers."""
+) -> Callable[[int], Any]:
+    """A function that makes the attention of a layer, from 1; a ``shared_part`` is made once for all layers."""
     module = module_of(spec)
     sizes: dict[str, Any] = {
         "width": stack.width,
@@ -175,7 +177,7 @@ def _attention_maker(
         sizes["grid"] = patches.grid
     if hasattr(module, "shared_part") and (shared := module.shared_part(spec, width=stack.width)) is not None:
         sizes["shared"] = shared
-    return partial(module.from_spec, spec, **sizes)
+    return lambda layer: module.from_spec(spec.in_layer(layer, stack.width), **sizes)
 
 
 def _norm(spec: NormSpec, width: int) -> Any:

@@ -3,7 +3,14 @@
 ``read_recipe("tiny", "model.layers=2")`` reads a preset or a TOML file with overrides; ``register`` adds a kind.
 """
 
-from clearhead.recipe.attention import AttentionPlace, AttentionSpec, DisentangledSpec, LinformerSpec, MultiHeadSpec
+from clearhead.recipe.attention import (
+    AttentionPlace,
+    AttentionSpec,
+    DisentangledSpec,
+    FreeHeadsSpec,
+    LinformerSpec,
+    MultiHeadSpec,
+)
 from clearhead.recipe.data import TASKS, DataSpec, TokenizerSpec
 from clearhead.recipe.differences import Difference, differences
 from clearhead.recipe.feedforward import FeedForwardSpec, GatedSpec, OuterSpec, SingleSpec, StandardSpec
@@ -98,6 +105,7 @@ __all__ = [
     "EncoderModelSpec",
     "EncoderSpec",
     "FeedForwardSpec",
+    "FreeHeadsSpec",
     "GatedSpec",
     "Given",
     "GridSpec",
