@@ -131,12 +131,14 @@ if TYPE_CHECKING:
     from clearhead.recipe import register as register
     from clearhead.recipe import register_metric as register_metric
     from clearhead.recipe import slots as slots
+    from clearhead.verbs import Alignments as Alignments
     from clearhead.verbs import AnswerStream as AnswerStream
     from clearhead.verbs import Pruned as Pruned
     from clearhead.verbs import PrunedSize as PrunedSize
     from clearhead.verbs import RecipeComparison as RecipeComparison
     from clearhead.verbs import Run as Run
     from clearhead.verbs import ScoredExample as ScoredExample
+    from clearhead.verbs import align as align
     from clearhead.verbs import answer_file as answer_file
     from clearhead.verbs import answer_lines as answer_lines
     from clearhead.verbs import check as check
@@ -160,6 +162,7 @@ __version__ = "0.1.0"
 _CONTENTS: dict[str, list[str]] = {
     "verbs": [
         *("load", "train", "Run", "evaluate", "check", "look", "score", "ScoredExample"),
+        *("align", "Alignments"),
         *("study_heads", "prune", "Pruned", "PrunedSize"),
         *("answer_lines", "answer_file", "AnswerStream"),
         *("show", "cost", "crossover", "compare_recipes", "RecipeComparison", "import_model", "recipe_and_data"),

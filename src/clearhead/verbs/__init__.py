@@ -3,6 +3,7 @@
 Nothing here imports torch before it is needed, so that a mistake in what was asked for is reported at once.
 """
 
+from clearhead.verbs.align import Alignments, align
 from clearhead.verbs.answer import AnswerStream, answer_file, answer_lines
 from clearhead.verbs.check import check
 from clearhead.verbs.compare import RecipeComparison, compare_recipes
@@ -19,12 +20,14 @@ from clearhead.verbs.show import show
 from clearhead.verbs.train import train
 
 __all__ = [
+    "Alignments",
     "AnswerStream",
     "Pruned",
     "PrunedSize",
     "RecipeComparison",
     "Run",
     "ScoredExample",
+    "align",
     "answer_file",
     "answer_lines",
     "check",
