@@ -337,12 +337,12 @@ def test_a_cache_is_right_at_every_offset(scheme: str, chunks: tuple[int, ...]) 
 
 
 @pytest.mark.parametrize("kind", BLOCKED)
-@pytest.mark.parametrize("chunks", [(5, 2), (2, 4, 1)])
+@pytest.mark.parametrize("chunks", [(8, 3), (2, 7, 2)])
 def test_a_cache_is_right_in_blocks(kind: str, chunks: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract 2 where position terms are computed in blocks: the causal mask aligns to the lower right there too."""
     monkeypatch.setattr(blockwise, "BLOCK", 4)
-    module, scheme = randomise(MultiHeadAttention(width=8, heads=2, value_size=3)), randomise(BLOCKED[kind](2))
-    x, positions, cache, start = torch.randn(2, 7, 8), torch.arange(7), KeyValues(), 0
+    module, scheme = randomise(MultiHeadAttention(width=8, heads=2, value_size=3)), randomise(BLOCKED[kind](5))
+    x, positions, cache, start = torch.randn(2, 11, 8), torch.arange(11), KeyValues(), 0
     module.path = "explicit"
     whole = module(x, context=AttentionContext(causal=True, scheme=scheme, queries=positions, keys=positions))
     module.path = "fused"
