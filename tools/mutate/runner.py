@@ -188,11 +188,11 @@ def _act(job: Job, scratch: Path) -> None:
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.chdir(ROOT)
-        source = job.package.parent
-        if job.mutation is not None:
-            source = scratch / "overlay"
-            sys.dont_write_bytecode = True
-            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+        mutated = job.mutation is not None
+        source = scratch / "overlay" if mutated else job.package.parent
+        # compiled files are written without a mutation, and read with one: most of the time goes to imports
+        sys.dont_write_bytecode = mutated
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1" if mutated else ""
         os.environ["PYTHONPATH"] = str(source)
         sys.path.insert(0, str(source))
         importlib.invalidate_caches()
