@@ -8,12 +8,36 @@ from tests.decoding.tables import EOS, TableStepper, everything
 SIZE, LONGEST = 4, 4
 
 
+def gnmt(length: int, alpha: float) -> float:
+    """((5 + |y|)/6)^α, written once more: Wu et al. 2016, equation 14, where |y| counts the end token."""
+    return float(((5 + length) / (5 + 1)) ** alpha)
+
+
+def test_the_length_penalty_is_gnmts() -> None:
+    """An answer of one token has none, seven tokens count double for α = 1; longer answers are penalised less."""
+    assert length_penalty(1, 0.6) == 1.0
+    assert length_penalty(7, 1.0) == 2.0
+    assert length_penalty(19, 0.5) == 2.0
+    assert length_penalty(9, 0.0) == 1.0
+    assert length_penalty(12, -1.0) == pytest.approx(6 / 17)
+
+
+def test_a_length_penalty_prefers_longer_answers() -> None:
+    """α = 0 prefers the answer with the higher log p, α = 1 the longer one, which is less probable as a whole."""
+    found = [
+        beam_search(TableStepper(20, 6, seed=3), Rules(longest=[8] * 20), width=4, first=[1] * 20, eos=EOS, alpha=alpha)
+        for alpha in (0.0, 1.5)
+    ]
+    plain, longer = (sum(len(best.tokens) for best, *_ in lines) for lines in found)
+    assert longer > plain
+
+
 def _ranked(table: TableStepper, line: int, alpha: float) -> list[tuple[float, list[int]]]:
     """Every answer with its score, the best first: exhaustive search; at the longest length there is no end."""
     found = []
     for answer in everything(SIZE, LONGEST):
         ended = len(answer) < LONGEST
-        penalty = length_penalty(len(answer) + ended, alpha)
+        penalty = gnmt(len(answer) + ended, alpha)
         found.append((table.log_p(line, answer, 1, ended=ended) / penalty, answer))
     return sorted(found, key=lambda pair: -pair[0])
 
@@ -65,9 +89,8 @@ def test_n_best_are_sorted_distinct_and_scored_right(end_bias: float) -> None:
         assert len({(tuple(one.tokens), one.finished) for one in hypotheses}) == len(hypotheses) == 4
         for one in hypotheses:
             assert one.log_probability == pytest.approx(table.log_p(line, one.tokens, 1, ended=one.finished), abs=1e-5)
-            assert one.score == pytest.approx(
-                one.log_probability / length_penalty(len(one.tokens) + one.finished, 0.6), abs=1e-5
-            )
+            penalty = gnmt(len(one.tokens) + one.finished, 0.6)
+            assert one.score == pytest.approx(one.log_probability / penalty, abs=1e-5)
 
 
 def test_a_line_does_not_depend_on_its_neighbours() -> None:
