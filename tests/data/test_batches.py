@@ -8,7 +8,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.data import BOS, EOS, PAD, Codec, EncodedPairs, make_batch, padding_share, plan_epoch
+from clearhead.data import (
+    BOS,
+    EOS,
+    PAD,
+    Codec,
+    EncodedPairs,
+    EncodedTexts,
+    make_batch,
+    padding_share,
+    plan_epoch,
+    window_batch,
+)
 from clearhead.data.arrays import Side, read_encoded, write_encoded
 
 
@@ -46,6 +57,23 @@ def test_epochs_and_seeds_have_orders_of_their_own() -> None:
         return [int(row) for rows in plan for row in rows]
 
     assert len({tuple(order(*key)) for key in ((1, 0), (1, 1), (2, 0), (2, 1))}) == 4
+
+
+def test_long_and_short_batches_come_in_no_order() -> None:
+    """Inside a window, examples are sorted by length, but their batches are not."""
+    pairs = encoded([(i % 20 + 1, i % 20 + 1) for i in range(300)])
+    plan = plan_epoch(pairs, seed=1, epoch=0, batch_tokens=64, window=300)
+    longest = [int(pairs.sizes[1][rows].max()) for rows in plan]
+    assert sorted(longest) != longest
+    assert sorted(longest, reverse=True) != longest
+
+
+def test_a_language_model_is_fed_all_but_the_last_token_and_says_all_but_the_first() -> None:
+    texts = EncodedTexts(Side(np.array([1, 7, 8, 2, 1, 9, 2], dtype=np.uint32), np.array([0, 4, 7])), np.zeros(0), 0)
+    batch = window_batch(texts, np.array([0, 1]))
+    assert batch.inputs.tolist() == [[1, 7, 8], [1, 9, PAD]]
+    assert batch.labels.tolist() == [[7, 8, 2], [9, 2, PAD]]
+    assert batch.tokens == 5
 
 
 def test_bucketing_saves_padding() -> None:
