@@ -1,5 +1,7 @@
 """What a model reads of a line: every token once, cut where the line is too long."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +16,7 @@ def test_windows_predict_every_token_and_the_end_once(line: list[int], size: int
     found = windows(line, size)
     assert [token for window in found for token in window[1:]] == [*line, EOS]
     assert found[0][0] == BOS
-    assert all(before[-1] == after[0] for before, after in zip(found, found[1:], strict=False))
+    assert all(before[-1] == after[0] for before, after in pairwise(found))
     assert all(1 <= len(window) - 1 <= size + 1 for window in found)
 
 

@@ -16,8 +16,8 @@ from tools.mutate.runner import Job, Outcome, group_by_file, import_libraries, r
 INTRODUCTION = """\
 # Mutations
 
-Written by `make mutate`. Each row is a small, realistic mistake that is put into the code on purpose, one at a time; the
-tests that should see it are named beside it in `tools/mutate/areas`, and the table shows the first that failed. Without
+Written by `make mutate`. Each row is a small, realistic mistake that is put into the code on purpose, one at a time.
+The tests that should see it are named beside it in `tools/mutate/areas`; the table shows the first that failed. Without
 mutations, all of these tests pass. A mutation that no test catches survives, and `make mutate` fails. A change that
 breaks the import, or ends in a name that does not exist, is refused: any test would see that.
 """

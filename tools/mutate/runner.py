@@ -1,8 +1,8 @@
 """Runs tests on a mutated package, each mutation in a process forked from this one.
 
 This process has imported the libraries, but not clearhead. The child puts an *overlay* in front of the import path: a
-folder of links to the package, with one real file, the mutated one. So every import sees the mutation, also in processes
-that the tests start.
+folder of links to the package, with one real file, the mutated one. So every import sees the mutation, also in
+processes that the tests start.
 """
 
 import importlib
@@ -244,7 +244,7 @@ class _Observer:
         if report.failed:
             self.refused = f"{report.nodeid} cannot be collected"
 
-    def pytest_exception_interact(self, node: Any, call: Any, report: Any) -> None:
+    def pytest_exception_interact(self, call: Any) -> None:
         error = call.excinfo.value if call.excinfo is not None else None
         if isinstance(error, NO_TEST_OF_VALUES):
             self.refused = f"{type(error).__name__}: {error}"
