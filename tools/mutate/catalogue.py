@@ -7,6 +7,7 @@ An entry has a ``name``, a ``file`` under ``src/clearhead``, the text ``old`` th
 import ast
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -43,11 +44,10 @@ class Mutation:
         """Area and name, which ``--only`` is compared with."""
         return f"{self.area}/{self.name}"
 
-    @property
-    def module(self) -> str:
+    def module(self, package: Path = PACKAGE) -> str:
         """The name under which the file is imported."""
         parts = Path(self.file).with_suffix("").parts
-        return ".".join(("clearhead", *(part for part in parts if part != "__init__")))
+        return ".".join((package.name, *(part for part in parts if part != "__init__")))
 
     def source(self, package: Path = PACKAGE) -> str:
         """The changed source; raises ``DoesNotApply`` unless the change is one, and is valid Python."""
@@ -55,13 +55,28 @@ class Mutation:
         if (count := before.count(self.old)) != 1:
             raise DoesNotApply(f"{self.label}: the old text occurs {count} times in {self.file}")
         after = before.replace(self.old, self.new)
+        first = before[: before.index(self.old)].count("\n") + 1
         try:
-            changed = ast.dump(ast.parse(after)) != ast.dump(ast.parse(before))
+            changed = _tree_differs(before, after, first, first + self.old.count("\n"))
         except SyntaxError as error:
             raise DoesNotApply(f"{self.label}: {error}") from error
         if not changed:
             raise DoesNotApply(f"{self.label}: the syntax tree is the same")
         return after
+
+
+def _tree_differs(before: str, after: str, first: int, last: int) -> bool:
+    """Whether a change in these lines of ``before`` changes the syntax tree; other statements are not compared."""
+    old, new = _statements(before), ast.parse(after).body
+    if len(old) != len(new):
+        return True
+    touched = ((a, b) for a, b in zip(old, new, strict=True) if a.lineno <= last and (a.end_lineno or last) >= first)
+    return any(ast.dump(a) != ast.dump(b) for a, b in touched)
+
+
+@cache
+def _statements(source: str) -> list[ast.stmt]:
+    return ast.parse(source).body
 
 
 def read_catalogue(folder: Path = AREAS) -> list[Mutation]:

@@ -79,7 +79,7 @@ class Job:
         tests: node ids, relative to ``folder``.
         mutation: the change. Default: none.
         folder: where the tests are. Default: ``tests`` of this repository.
-        package: the package that is mutated.
+        package: the folder of the package that is mutated. Default: clearhead's.
     """
 
     tests: tuple[str, ...]
@@ -187,7 +187,7 @@ def _act(job: Job, scratch: Path) -> None:
         log = os.open(scratch / "log", os.O_WRONLY | os.O_CREAT, 0o644)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        os.chdir(ROOT)
+        os.chdir(job.folder.parent)
         mutated = job.mutation is not None
         source = scratch / "overlay" if mutated else job.package.parent
         # compiled files are written without a mutation, and read with one: most of the time goes to imports
@@ -215,10 +215,11 @@ def _tested(job: Job, scratch: Path) -> Outcome:
     if outcome.refused is None and code not in (0, 1):
         outcome.refused = f"pytest could not run {', '.join(job.tests)} (exit code {int(code)})"
     if outcome.refused is None and job.mutation is not None:
+        module = job.mutation.module(job.package)
         try:
-            importlib.import_module(job.mutation.module)
+            importlib.import_module(module)
         except Exception as error:
-            outcome.refused = f"{job.mutation.module} cannot be imported: {error!r}"
+            outcome.refused = f"{module} cannot be imported: {error!r}"
     return outcome
 
 
