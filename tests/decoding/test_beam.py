@@ -3,7 +3,7 @@
 import pytest
 
 from clearhead.decoding import Rules, beam_search, greedy, length_penalty
-from tests.decoding.tables import EOS, TableStepper, everything
+from tests.decoding.tables import EOS, ScriptedStepper, TableStepper, everything
 
 SIZE, LONGEST = 4, 4
 
@@ -60,6 +60,52 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive_search(alpha: float) -> None:
             assert hypothesis.tokens == answer or tied
         missed += narrow[line][0].tokens != expected[0][1]
     assert missed, "the wrong variant: a narrow beam must miss some best answers, or the test shows nothing"
+
+
+def plain_beam(
+    table: TableStepper, line: int, *, width: int, longest: int, alpha: float
+) -> list[tuple[float, list[int]]]:
+    """The rule of ``beam_search``'s docstring, one line and one prefix at a time: (score, tokens), the best first."""
+    beams: list[tuple[float, list[int]]] = [(0.0, [])]
+    finished: list[tuple[float, list[int]]] = []
+    for length in range(1, longest + 1):
+        every = [
+            (table.log_p(line, [*tokens, token], 1, ended=False), tokens, token)
+            for _, tokens in beams
+            for token in range(table.table.shape[-1])
+        ]
+        best = sorted(every, key=lambda entry: -entry[0])[: 2 * width]
+        ends = [(value / gnmt(length, alpha), tokens) for value, tokens, token in best[:width] if token == EOS]
+        going = [(value, [*tokens, token]) for value, tokens, token in best if token != EOS][:width]
+        if length == longest:
+            ends += [(value / gnmt(length, alpha), tokens) for value, tokens in going]
+        finished = sorted(finished + ends, key=lambda entry: -entry[0])[:width]
+        if len(finished) == width and going[0][0] / gnmt(length, alpha) <= finished[-1][0]:
+            break
+        beams = going
+    return finished
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize(("width", "end_bias"), [(2, 0.0), (3, -1.5), (3, 1.0), (4, 2.5)])
+def test_a_narrow_beam_follows_its_rule(width: int, end_bias: float, alpha: float) -> None:
+    """Reference: the rule written plainly; which continuations are considered, which end, when a line stops."""
+    table = TableStepper(25, 6, seed=4, end_bias=end_bias)
+    rules = Rules(longest=[7] * 25)
+    stepper = TableStepper(25, 6, seed=4, end_bias=end_bias)
+    found = beam_search(stepper, rules, width=width, first=[1] * 25, eos=EOS, alpha=alpha)
+    for line, hypotheses in enumerate(found):
+        expected = plain_beam(table, line, width=width, longest=7, alpha=alpha)
+        assert [one.tokens for one in hypotheses] == [tokens for _, tokens in expected]
+        assert [one.score for one in hypotheses] == pytest.approx([score for score, _ in expected], abs=1e-5)
+
+
+def test_of_equal_hypotheses_the_first_found_comes_first() -> None:
+    """Four answers of probability 1/4 each, found one step after the other."""
+    script = {(): [0, 1, EOS, 3], (0,): [EOS], (1,): [0], (1, 0): [EOS], (3,): [0], (3, 0): [0], (3, 0, 0): [EOS]}
+    (found,) = beam_search(ScriptedStepper(script, 4), Rules(longest=[5]), width=4, first=[1], eos=EOS)
+    assert [one.tokens for one in found] == [[], [0], [1, 0], [3, 0, 0]]
+    assert len({one.score for one in found}) == 1
 
 
 def test_a_beam_of_one_is_greedy() -> None:

@@ -91,7 +91,7 @@ def test_a_step_has_the_clipped_gradient_of_the_mean_loss(data: Path, tmp_path: 
     norm = float(torch.stack([gradient.norm() for gradient in expected]).norm())
     assert 0.01 < norm < 1000
     model.zero_grad()
-    loss, counted = trainer._find_gradients()
+    _, counted = trainer._find_gradients()
     assert counted == tokens
     for parameter, gradient in zip(model.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient * min(1.0, clip / norm), atol=1e-6, rtol=1e-3)
