@@ -98,12 +98,20 @@ def test_a_batch_is_ended_shifted_and_padded() -> None:
 
 def test_arrays_come_back_from_disk(tmp_path: Path) -> None:
     codec = Codec.learn("characters", ["abc"])
-    blocks = [[["ab", "a" * 50], ["c", "b"]], [["c"], ["abc"]]]  # sources and targets
+    blocks = [  # sources and targets
+        [["ab", "a" * 11, "c" * 10], ["c", "b", "a" * 10]],
+        [["c", "b"], ["abc", "b" * 11]],
+        [["bb", "ba"], ["ca", "cab"]],
+    ]
     write_encoded(blocks, codec, codec, tmp_path, "train", max_length=10)
     again = read_encoded(tmp_path, "train")
-    assert len(again) == 2
-    assert again.too_long == 1
-    assert codec.decode([again.source.line(0).tolist(), again.target.line(1).tolist()]) == ["ab", "abc"]
+    assert len(again) == 5
+    assert again.too_long == 2
+    for side, expected in (
+        (again.source, ["ab", "c" * 10, "c", "bb", "ba"]),
+        (again.target, ["c", "a" * 10, "abc", "ca", "cab"]),
+    ):
+        assert codec.decode([side.line(index).tolist() for index in range(5)]) == expected
     assert isinstance(again.source.ids, np.memmap)
     with pytest.raises(IndexError):
         again.source.starts[9]
