@@ -44,8 +44,10 @@ def main() -> int:
     for job, outcome in run_all((Job(one.tests, one) for one in chosen), at_once=options.jobs):
         assert job.mutation is not None
         outcomes[job.mutation.label] = outcome
-        _tell(f"[{len(outcomes)}/{len(chosen)}] {outcome.seconds:5.1f} s  {_line(job.mutation, outcome)}")
-    summary = _summary(chosen, outcomes, time.monotonic() - started)
+        _tell(f"[{len(outcomes)}/{len(chosen)}] {outcome.busy:5.1f} s  {_line(job.mutation, outcome)}")
+    summary = _summary(chosen, outcomes)
+    minutes, busy = (time.monotonic() - started) / 60, sum(os.times()[:4]) / 60
+    summary += f" {minutes:.0f} minutes with {options.jobs} jobs at once; {busy:.0f} minutes of processor time."
     _tell(summary)
     for mutation in chosen:
         if outcomes[mutation.label].verdict != "caught":
@@ -64,7 +66,7 @@ def _sound(chosen: Sequence[Mutation], jobs: int) -> bool:
         wrong = [*outcome.failed, *([outcome.refused] if outcome.refused else [])]
         failed += wrong
         file = job.tests[0].partition("::")[0]
-        _tell(f"[{count}/{len(groups)}] {outcome.seconds:5.1f} s  {file}: {outcome.ran} tests, {len(wrong)} failed")
+        _tell(f"[{count}/{len(groups)}] {outcome.busy:5.1f} s  {file}: {outcome.ran} tests, {len(wrong)} failed")
     for name in failed:
         print(f"fails without mutations: {name}")
     return not failed
@@ -75,10 +77,10 @@ def _line(mutation: Mutation, outcome: Outcome) -> str:
     return f"{outcome.verdict}: {mutation.label} ({mutation.file}): {by}"
 
 
-def _summary(chosen: Sequence[Mutation], outcomes: dict[str, Outcome], seconds: float) -> str:
+def _summary(chosen: Sequence[Mutation], outcomes: dict[str, Outcome]) -> str:
     verdicts = [outcomes[mutation.label].verdict for mutation in chosen]
     counts = ", ".join(f"{verdicts.count(word)} {word}" for word in ("caught", "survived", "refused"))
-    return f"{len(chosen)} mutations: {counts}; {seconds / 60:.1f} minutes."
+    return f"{len(chosen)} mutations: {counts}."
 
 
 def _table(chosen: Sequence[Mutation], outcomes: dict[str, Outcome]) -> str:

@@ -56,12 +56,14 @@ class Outcome:
         ran: the number of tests that ran.
         refused: why the mutation proves nothing, e.g. the package cannot be imported; None if it is sound.
         seconds: how long it took.
+        busy: seconds that a processor worked on it; less than ``seconds`` on a machine that has other things to do.
     """
 
     failed: list[str] = field(default_factory=list)
     ran: int = 0
     refused: str | None = None
     seconds: float = 0.0
+    busy: float = 0.0
 
     @property
     def verdict(self) -> str:
@@ -151,7 +153,7 @@ def _start(job: Job) -> _Running:
 
 def _ended(one: _Running) -> Outcome | None:
     """The outcome of a child that has ended or takes too long; None if it still runs."""
-    pid, _ = os.waitpid(one.pid, os.WNOHANG)
+    pid, _, used = os.wait4(one.pid, os.WNOHANG)
     seconds = time.monotonic() - one.started
     if not pid and seconds < SECONDS * (1 if one.job.mutation else 5):
         return None
@@ -163,7 +165,7 @@ def _ended(one: _Running) -> Outcome | None:
     except FileNotFoundError:
         log = (one.scratch / "log").read_text(encoding="utf-8", errors="replace")
         outcome = Outcome(refused="the process died: " + (log.strip().splitlines() or ["no message"])[-1])
-    outcome.seconds = seconds
+    outcome.seconds, outcome.busy = seconds, used.ru_utime + used.ru_stime
     _clear(one)
     return outcome
 
