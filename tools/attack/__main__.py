@@ -61,7 +61,7 @@ def main() -> int:
             for case, result, found in run_all(cases, jobs=options.jobs, scratch=Path(scratch) / "cases"):
                 codes[case.kind][result.code] += 1
                 if (done := sum(map(Counter.total, codes.values()))) % 500 == 0:
-                    print(f"{done:,} of {options.count:,} after {(time.monotonic() - started) / 60:.1f} minutes", flush=True)
+                    print(f"{done:,} inputs in {(time.monotonic() - started) / 60:.1f} minutes", flush=True)
                 if found is not None:
                     faults[case.kind][found.partition(":")[0]] += 1
                     _tell(case, result, found, options.faults)
