@@ -10,7 +10,7 @@ TORCH = $(shell grep -o '^torch==[^ ]*' requirements.lock)
 # three minutes are for training: dev is looked at by greedy search
 DEMO := decoding.beam_size=1
 
-.PHONY: help setup demo test lint types layers pytest prove bench docs site format lock audit clean
+.PHONY: help setup demo test lint types layers pytest prove mutate bench docs site format lock audit clean
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -54,6 +54,9 @@ pytest: setup
 
 prove: setup  ## the long proofs, about an hour; writes docs/evidence/proofs.md
 	$(BIN)/python -m tools.prove
+
+mutate: setup  ## break the code in some 340 ways, one at a time: does a test notice? writes docs/evidence/mutations.md
+	$(BIN)/python -m tools.mutate --page docs/evidence/mutations.md
 
 bench: setup  ## speed of training and decoding beside other libraries; their docstrings say which to install
 	$(BIN)/python -W ignore -m benchmarks.train_speed

@@ -88,11 +88,13 @@ def test_a_claim_that_is_not_reproduced_is_a_failure() -> None:
     """The mutation: a product whose scores are twice too large fails L4.8 with exit code 1, and says why."""
     code = textwrap.dedent("""
         import sys
-        from clearhead.lectures.demonstrations import l4_scaling
-        l4_scaling.dot = lambda query, keys: 2 * (query @ keys.T)
+        from clearhead.lectures.demonstrations.broken import broken
         sys.argv = ["clearhead", "lecture", "L4.7", "L4.8"] + sys.argv[1:]
         from clearhead.cli import main
-        main()
+        def twice(right):
+            return lambda scores, mask=None, choice="soft": right(2 * scores, mask, choice)
+        with broken("clearhead.attention.choice.choose", twice):
+            main()
     """)
     for flags in ([], ["--json"]):
         result = subprocess.run([sys.executable, "-c", code, *flags], capture_output=True, text=True, check=False)

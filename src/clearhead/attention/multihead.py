@@ -42,7 +42,7 @@ class MultiHeadAttention(Heads):
     @classmethod
     def from_spec(cls, spec: MultiHeadSpec, *, width: int, memory_width: int, dropout: float) -> "MultiHeadAttention":
         """Build from a recipe."""
-        settings = spec.model_dump(include=MultiHeadSpec.model_fields.keys() - {"kind"})
+        settings = spec.model_dump(include=MultiHeadSpec.model_fields.keys() - {"kind", "kept"})
         return cls(width=width, memory_width=memory_width, dropout=dropout, **settings)
 
     def extra_repr(self) -> str:

@@ -61,6 +61,7 @@ def _usual_attention(attention: nn.Module | None) -> bool:
         and attention.choice == "soft"
         and attention.path == "auto"
         and not attention.weights.watched
+        and not attention.gated
     )
 
 

@@ -1,14 +1,13 @@
 """Builds stacks from a recipe; the only module that reads the recipe's settings of a stack."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
 from clearhead.blocks import AddNorm, Embedding, HeadTransform, Layer, Output, Patches, Stack
-from clearhead.positions import AbsolutePosition, NoPosition
+from clearhead.positions import AbsolutePosition, NoPosition, scheme_for_heads
 from clearhead.recipe import (
     AttentionSpec,
     EmbeddingSpec,
@@ -51,6 +50,9 @@ def make_stack(
         schemes = [_scheme(spec, causal, patches) for _ in schemes]
     else:
         scheme = _scheme(spec, causal, patches)
+        if spec.position.per_head:  # layers without some of their heads need the biases of the others alone
+            kept = [spec.attention.kept_in(layer) for layer in range(1, spec.layers + 1)]
+            schemes = [None if heads is None else scheme_for_heads(scheme, heads) for heads in kept]
     return Stack(
         embedding=make_embedding(spec, tokens, embedding, absolute),
         layers=list(_layers(spec, schemes, cross=cross, memory_width=memory_width, patches=patches)),
@@ -166,9 +168,9 @@ def _layers(
         last = number == len(schemes)
         net = spec.feedforward if last else spec.feedforward.replaced(out_width=None)
         yield Layer(
-            attention=make_attention(),
+            attention=make_attention(number),
             around_attention=make_around(spec),
-            cross=None if make_cross is None else make_cross(),
+            cross=None if make_cross is None else make_cross(number),
             around_cross=None if make_cross is None else make_around(spec),
             feedforward=module_of(net).from_spec(net, width=spec.width, dropout=spec.dropout.activation),
             around_feedforward=make_around(spec, net.out_width),
@@ -178,8 +180,8 @@ def _layers(
 
 def attention_maker(
     stack: ResidualSpec, spec: AttentionSpec, memory_width: int, patches: Patches | None = None
-) -> Callable[[], Any]:
-    """A function that makes one attention; if the kind has a ``shared_part``, it is made once for all layers."""
+) -> Callable[[int], Any]:
+    """A function that makes the attention of a layer, from 1; a ``shared_part`` is made once for all layers."""
     module = module_of(spec)
     sizes: dict[str, Any] = {
         "width": stack.width,
@@ -190,7 +192,7 @@ def attention_maker(
         sizes["grid"] = patches.grid
     if hasattr(module, "shared_part") and (shared := module.shared_part(spec, width=stack.width)) is not None:
         sizes["shared"] = shared
-    return partial(module.from_spec, spec, **sizes)
+    return lambda layer: module.from_spec(spec.in_layer(layer, stack.width), **sizes)
 
 
 def make_norm(spec: NormSpec, width: int) -> Any:

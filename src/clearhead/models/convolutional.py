@@ -29,10 +29,10 @@ def make_convolutions(
                 bias=spec.bias,
             ),
             around_convolution=make_around(spec),
-            cross=None if make_cross is None else make_cross(),
+            cross=None if make_cross is None else make_cross(number),
             around_cross=None if make_cross is None else make_around(spec),
         )
-        for dilation in spec.dilations()
+        for number, dilation in enumerate(spec.dilations(), start=1)
     ]
     return Stack(
         embedding=make_embedding(spec, tokens, embedding, absolute),

@@ -3,7 +3,14 @@
 ``read_recipe("tiny", "model.layers=2")`` reads a preset or a TOML file with overrides; ``register`` adds a kind.
 """
 
-from clearhead.recipe.attention import AttentionPlace, AttentionSpec, DisentangledSpec, LinformerSpec, MultiHeadSpec
+from clearhead.recipe.attention import (
+    AttentionPlace,
+    AttentionSpec,
+    DisentangledSpec,
+    FreeHeadsSpec,
+    LinformerSpec,
+    MultiHeadSpec,
+)
 from clearhead.recipe.convolutional import ConvolutionalDecoderSpec, ConvolutionalEncoderSpec, ConvolutionalSpec
 from clearhead.recipe.data import TASKS, DataSpec, TokenizerSpec
 from clearhead.recipe.differences import Difference, differences
@@ -104,6 +111,7 @@ __all__ = [
     "EncoderModelSpec",
     "EncoderSpec",
     "FeedForwardSpec",
+    "FreeHeadsSpec",
     "GatedSpec",
     "Given",
     "GridSpec",

@@ -127,6 +127,7 @@ class Seq2SeqSpec(ModelSpec):
                 memory_width=self.encoder.out_width,
                 causal=False,
                 position=None,
+                layers=self.decoder.layers,
             )
             for setting, reason in self.cross.attention.refusals(place):
                 yield f"cross.attention.{setting}", reason

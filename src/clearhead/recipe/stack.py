@@ -144,6 +144,7 @@ class TransformerSpec(ResidualSpec):
             position=inside,
             grid=None if patches is None else patches.grid,
             class_token=patches is not None and patches.class_token,
+            layers=self.layers,
         )
         for setting, reason in self.attention.refusals(place):
             yield f"attention.{setting}", reason

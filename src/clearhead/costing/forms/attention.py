@@ -11,7 +11,7 @@ from sympy import Expr
 
 from clearhead.costing.forms.position import Scheme
 from clearhead.costing.forms.sketch import FLOAT, MASK, ONE, Ledger, Sketch, Storage, Time, product
-from clearhead.recipe import AttentionSpec, LinformerSpec, MultiHeadSpec, cost_of
+from clearhead.recipe import AttentionSpec, FreeHeadsSpec, LinformerSpec, MultiHeadSpec, cost_of
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,15 @@ def attention_form(spec: AttentionSpec) -> AttentionForm:
     return formula if isinstance(formula, AttentionForm) else AttentionForm(formula)
 
 
+def head_sizes(spec: FreeHeadsSpec, ledger: Ledger, width: Expr, part: str) -> tuple[Expr, Expr, Expr]:
+    """h, d̃_q and d̃_v; values that are as wide as queries have the same letter, as kernels ask whether they are."""
+    h = ledger.letters("h", spec.heads, part)
+    q = ledger.letters("d_q", spec.query_size, part) if spec.query_size else width / h
+    if spec.value_size == spec.query_size:
+        return h, q, q
+    return h, q, ledger.letters("d_v", spec.value_size, part) if spec.value_size else width / h
+
+
 def multihead(spec: MultiHeadSpec, x: Sketch, memory: Sketch | None = None, *, setting: AttentionSetting) -> Sketch:
     """concat(head_1 … head_h) W_O (L0.8, L4.2): projections, scores, choice, values, output."""
     return project_and_mix(spec, x, memory, setting=setting)
@@ -94,10 +103,8 @@ def project_and_mix(
 
     ``path`` is the number of layers that join all positions.
     """
-    ledger, letters, width = x.ledger, x.ledger.letters, x.shape[-1]
-    h = letters("h", spec.heads, setting.part)
-    q = letters("d_q", spec.query_size, setting.part) if spec.query_size else width / h
-    e = letters("d_v", spec.value_size, setting.part) if spec.value_size else width / h
+    ledger, width = x.ledger, x.shape[-1]
+    h, q, e = head_sizes(spec, ledger, width, setting.part)
 
     def project(tokens: Sketch, size: Expr) -> Sketch:
         return (tokens.linear(h * size, bias=spec.bias) if spec.projections else tokens).split_heads(h)
