@@ -1,7 +1,7 @@
 """The layers of Table 1 (L4.6) as they run: work, sequential products, and how many layers join all positions.
 
-Attention, convolution and restricted attention are the modules that models are built of, with one head and no biases; the
-recurrent layer is the plainest there is.
+Attention, convolution and restricted attention are the modules that models are built of, with one head and no biases;
+the recurrent layer is the plainest there is.
 """
 
 from collections.abc import Callable
