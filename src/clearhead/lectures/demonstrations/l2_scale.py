@@ -1,5 +1,6 @@
 """L2.9: variances add up, and what the scores are divided by, measured on the weights that every path gives."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,11 @@ SCALES = {"none": "q·k", "sqrt": "q·k/√d", "dim": "q·k/d (the notes)"}
 def scale_by_the_root() -> Evidence:
     """L2.9: sums of d products have variance d: dividing by √d brings it to 1, by d far below."""
     drawn = {d: tuple(torch.randn(COUNT, d, dtype=torch.float64) for _ in range(2)) for d in SIZES}
-    predicted = {"none": lambda d: 1.0 * d, "sqrt": lambda d: 1.0, "dim": lambda d: 1 / d}
+    predicted: dict[str, Callable[[int], float]] = {
+        "none": float,
+        "sqrt": lambda d: 1.0,
+        "dim": lambda d: 1 / d,
+    }
 
     def spread(d: int, scale: Any) -> float:
         return spread_of_scores(weigh(*drawn[d], scale=scale))
