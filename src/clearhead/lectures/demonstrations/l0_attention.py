@@ -35,7 +35,7 @@ def sees_everything(right: Callable[..., Any]) -> Callable[..., Any]:
 
 def likelihood() -> Evidence:
     """L0.1: an answer has the same log-probability when it is generated, fed in, scored in a batch, and trained on."""
-    model = toy.trained(seed=1)
+    model = toy.trained(1)
     source, target = toy.rows(32, torch.Generator().manual_seed(99))
     with torch.inference_mode():
         written = greedy(
@@ -53,6 +53,8 @@ def likelihood() -> Evidence:
     shorter = [row[-3 - index % 4 :] for index, row in enumerate(target.tolist())]
 
     def factors() -> Measure:
+        if not answers:
+            return Measure("Σ log p(y_l | y_<l; x), of answers that were finished", "some", "none")
         fed_in = torch.tensor([line.log_probability for line in forced(model, sources, answers)])
         return alike("Σ log p(y_l | y_<l; x) against the score collected while decoding", fed_in, decoded, 1e-4)
 
@@ -71,7 +73,7 @@ def likelihood() -> Evidence:
         return Measure("the trainer's loss against −log p of a token", fed_in, loss, tolerance=1e-4)
 
     after, before = (toy.loss_of_a_token(one, source, target) for one in (model, toy.untrained(seed=1)))
-    first = forced(model, sources[:1], answers[:1])[0]
+    first = forced(model, source[:1].tolist(), target[:1].tolist())[0]
     learnt = "−log p of a true token, after training by the trainer"
     return Evidence(
         measures=(
@@ -104,10 +106,10 @@ def likelihood() -> Evidence:
         ),
         figures=(
             Bars(
-                title="One answer: −log p of each token given those before it; the bars add up to −log p(y | x)",
-                alt=f"The factors of one answer; they add up to {-first.log_probability:.3f}, the score of the search.",
+                title="A right answer: −log p of each token given those before it; the bars add up to −log p(y | x)",
+                alt=f"The factors of one answer; they add up to {-first.log_probability:.3f}.",
                 y_label="−log p(y_l | y_<l; x)",
-                labels=tuple(f"l = {index + 1}" for index in range(len(answers[0]))),
+                labels=tuple(f"l = {index + 1}" for index in range(target.shape[1])),
                 series=(("", tuple(-value for value in first.log_probabilities)),),
             ),
         ),

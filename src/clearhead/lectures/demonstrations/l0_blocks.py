@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from clearhead.lectures.demonstrations.compare import ROUNDING, alike, far, gap
 from clearhead.lectures.demonstrations.pytorch import encoder_layer, layer_like
 from clearhead.lectures.evidence import Evidence, Measure, Wrong
 from clearhead.models import build
-from clearhead.recipe import read_recipe
+from clearhead.recipe import LayerNormSpec, read_recipe
 
 
 def layer_norm() -> Evidence:
@@ -51,11 +51,12 @@ def layer_norm() -> Evidence:
     def each_reading() -> Measure:
         """Every setting of axis and of ε against the formula in double precision, with padding."""
         worst = 0.0
-        for axis, place in itertools.product(("token", "sequence"), ("inside", "outside")):
-            norm = LayerNorm(width=16, eps=1e-2, axis=axis, eps_place=place)  # type: ignore[arg-type]
+        settings = (get_args(LayerNormSpec.model_fields[name].annotation) for name in ("axis", "eps_place"))
+        for axis, place in itertools.product(*settings):
+            norm = LayerNorm(width=16, eps=1e-2, axis=axis, eps_place=place)
             expected = _normalised(x, valid, axis=axis, inside=place == "inside")
             worst = max(worst, gap(norm(x, valid)[valid], expected[valid]))
-        what = "(y − μ)/σ over a token or over the sequence, ε inside or outside, padded lines: max|Δ|"
+        what = "(y − μ)/σ over every axis that there is, ε inside or outside, padded lines: max|Δ|"
         return Measure(what, 0.0, worst, tolerance=ROUNDING)
 
     def in_a_decoder() -> Measure:
@@ -121,7 +122,7 @@ def _normalised(x: Tensor, valid: Tensor, *, axis: str, inside: bool) -> Tensor:
     out = torch.zeros_like(x)
     for line in range(len(x)):
         tokens = x[line, valid[line]].double().numpy()
-        over = 1 if axis == "token" else 0
+        over = {"token": 1, "sequence": 0, "all": (0, 1)}[axis]
         mean, deviation = tokens.mean(over, keepdims=True), tokens.std(over, keepdims=True)
         root = np.sqrt(deviation**2 + 1e-2) if inside else deviation + 1e-2
         out[line, valid[line]] = torch.tensor((tokens - mean) / root, dtype=x.dtype)

@@ -28,7 +28,7 @@ SETTINGS = [
 ]
 
 
-def recipe(steps: int = 300) -> Recipe:
+def recipe(steps: int = 200) -> Recipe:
     """The recipe of the model and of its training."""
     return read_recipe(None, *SETTINGS, f"training.steps={steps}")
 
@@ -73,7 +73,7 @@ def objective() -> "Objective[EncodedPairs, Seq2Seq, object]":
 
 
 @cache
-def trained(seed: int, steps: int = 300) -> Seq2Seq:
+def trained(seed: int, steps: int = 200) -> Seq2Seq:
     """The model after maximum-likelihood training on random rows; it is cached, so do not change it."""
     model, generator = untrained(seed).train(), torch.Generator().manual_seed(seed)
     examples, dev = pairs(*rows(64 * steps, generator)), rows(16, generator)
