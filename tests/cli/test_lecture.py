@@ -35,7 +35,7 @@ def test_one_claim_states_runs_and_shows() -> None:
     for words in (
         "holds under a condition",
         "Var[q·k] = Var[Σ_{i=1}^{d_k} q_i k_i] = d_k",
-        "1,024 ± 51.2",
+        "256 ± 25.6",
         "✓ agrees",
         "✓ rejected",
         "└───",
@@ -85,11 +85,13 @@ def test_a_claim_that_is_not_reproduced_is_a_failure() -> None:
     """The mutation: a product whose scores are twice too large fails L4.8 with exit code 1, and says why."""
     code = textwrap.dedent("""
         import sys
-        from clearhead.lectures.demonstrations import l4_scaling
-        l4_scaling.dot = lambda query, keys: 2 * (query @ keys.T)
+        from clearhead.lectures.demonstrations.broken import broken
         sys.argv = ["clearhead", "lecture", "L4.7", "L4.8"] + sys.argv[1:]
         from clearhead.cli import main
-        main()
+        def twice(right):
+            return lambda scores, mask=None, choice="soft": right(2 * scores, mask, choice)
+        with broken("clearhead.attention.choice.choose", twice):
+            main()
     """)
     for flags in ([], ["--json"]):
         result = subprocess.run([sys.executable, "-c", code, *flags], capture_output=True, text=True, check=False)

@@ -1,7 +1,7 @@
 """Attention as four separate things: the score, the choice, the mask and the position term."""
 
 from clearhead.attention.attend import attend, fused, fused_by_distance, weigh
-from clearhead.attention.cache import Cache, KeyValues, LayerCache
+from clearhead.attention.cache import Cache, KeyValues, LayerCache, RecentTokens
 from clearhead.attention.choice import choose, use_choice
 from clearhead.attention.context import AttentionContext, causal_mask
 from clearhead.attention.disentangled import DisentangledAttention, RelativeTable
@@ -28,6 +28,7 @@ __all__ = [
     "LocalAttention",
     "MultiHeadAttention",
     "MultiplicativeScore",
+    "RecentTokens",
     "RelativeTable",
     "Weights",
     "WindowAttention",

@@ -4,6 +4,7 @@
 """
 
 from clearhead.recipe.attention import AttentionPlace, AttentionSpec, DisentangledSpec, LinformerSpec, MultiHeadSpec
+from clearhead.recipe.convolutional import ConvolutionalDecoderSpec, ConvolutionalEncoderSpec, ConvolutionalSpec
 from clearhead.recipe.data import TASKS, DataSpec, TokenizerSpec
 from clearhead.recipe.differences import Difference, differences
 from clearhead.recipe.feedforward import FeedForwardSpec, GatedSpec, OuterSpec, SingleSpec, StandardSpec
@@ -66,6 +67,7 @@ from clearhead.recipe.stack import (
     DecoderSpec,
     DropoutSpec,
     EncoderSpec,
+    ResidualSpec,
     StackSpec,
     TransformerDecoderSpec,
     TransformerEncoderSpec,
@@ -88,6 +90,9 @@ __all__ = [
     "AxialSpec",
     "BahdanauSpec",
     "ClassifierSpec",
+    "ConvolutionalDecoderSpec",
+    "ConvolutionalEncoderSpec",
+    "ConvolutionalSpec",
     "CrossSpec",
     "DataSpec",
     "DecoderSpec",
@@ -130,6 +135,7 @@ __all__ = [
     "RecurrentEncoderSpec",
     "RecurrentSpec",
     "Relative2dSpec",
+    "ResidualSpec",
     "RmsNormSpec",
     "RotarySpec",
     "ScheduleSpec",

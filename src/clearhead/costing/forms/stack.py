@@ -4,6 +4,7 @@ Blocks are named as the modules are, so that each can be found in a traced graph
 """
 
 from dataclasses import replace
+from functools import partial
 
 from sympy import Expr
 
@@ -12,7 +13,28 @@ from clearhead.costing.forms.inputs import Inputs, StackRole, embed, patch_grid,
 from clearhead.costing.forms.letters import B
 from clearhead.costing.forms.position import PositionSetting, Scheme
 from clearhead.costing.forms.sketch import ZERO, Ledger, LedgerBlock, Map, Sketch
-from clearhead.recipe import AttentionSpec, PositionSpec, TransformerSpec, cost_of
+from clearhead.recipe import AttentionSpec, PositionSpec, ResidualSpec, TransformerSpec, cost_of
+
+
+def add_and_norm(stack: ResidualSpec, name: str, part: Map, x: Sketch) -> Sketch:
+    """A sublayer inside its Add & Norm: norm(x + f(x)), or x + f(norm(x))."""
+    ledger, outside = x.ledger, LedgerBlock(f"around_{name}")
+
+    def norm(y: Sketch) -> Sketch:
+        with ledger.inside(outside):
+            return run_norm(stack.norm, y)
+
+    change = ledger.measured(name, part, norm(x) if stack.norm.place == "pre" else x)
+    taken = ledger.here.parts[-1].span
+    ledger.here.parts.append(outside)
+    with ledger.inside(outside):
+        if stack.residual and change.shape[-1] != x.shape[-1]:  # x is projected to what the sublayer puts out
+            y = change.add(ledger.measured("project", lambda z: z.linear(change.shape[-1], bias=False), x))
+        else:
+            y = x.add(change) if stack.residual else change
+    y = norm(y) if stack.norm.place == "post" else y
+    outside.span = y.time.since(x.time).since(taken)
+    return y
 
 
 def layer(
@@ -23,27 +45,16 @@ def layer(
     cross: AttentionSpec | None = None,
     memory: Sketch | None = None,
     across: AttentionSetting | None = None,
+    ends: bool = False,
 ) -> Map:
     """Self-attention, perhaps attention over a memory, and the point-wise net, each inside its Add & Norm.
 
-    ``position_setting`` is given if every layer has relative positions of its own.
+    ``position_setting`` is given if every layer has relative positions of its own; ``ends`` if it is the last layer,
+    whose net may put out another width.
     """
 
     def around(name: str, part: Map, x: Sketch) -> Sketch:
-        ledger, outside = x.ledger, LedgerBlock(f"around_{name}")
-
-        def norm(y: Sketch) -> Sketch:
-            with ledger.inside(outside):
-                return run_norm(stack.norm, y)
-
-        change = ledger.measured(name, part, norm(x) if stack.norm.place == "pre" else x)
-        taken = ledger.here.parts[-1].span
-        ledger.here.parts.append(outside)
-        with ledger.inside(outside):
-            y = x.add(change) if stack.residual else change
-        y = norm(y) if stack.norm.place == "post" else y
-        outside.span = y.time.since(x.time).since(taken)
-        return y
+        return add_and_norm(stack, name, part, x)
 
     def one(x: Sketch) -> Sketch:
         own = (
@@ -54,7 +65,7 @@ def layer(
         x = around("attention", lambda y: cost_of(stack.attention)(stack.attention, y, setting=own), x)
         if cross is not None:
             x = around("cross", lambda y: cost_of(cross)(cross, y, memory, setting=across), x)
-        net = stack.feedforward
+        net = stack.feedforward if ends else stack.feedforward.replaced(out_width=None)
         return around("feedforward", lambda y: cost_of(net)(net, y, part=setting.part), x)
 
     return one
@@ -116,7 +127,8 @@ class TransformerForm:
                 if kind is not None:
                     attention_form(kind).shared(kind, ledger, x.shape[-1], mark)
             across = AttentionSetting(part="cross", stored=role.stored)
-            one = layer(
+            make = partial(
+                layer,
                 spec,
                 setting=setting,
                 position_setting=position_setting,
@@ -124,7 +136,13 @@ class TransformerForm:
                 memory=role.memory,
                 across=across,
             )
-            x = ledger.repeat("layers", spec.layers, ledger.letters("L", spec.layers, part), one, x)
+            layers = ledger.letters("L", spec.layers, part)
+            if spec.out_width == spec.width:
+                x = ledger.repeat("layers", spec.layers, layers, make(), x)
+            else:
+                if spec.layers > 1:
+                    x = ledger.repeat("layers", spec.layers - 1, layers - 1, make(), x)
+                x = ledger.measured(f"layers.{spec.layers - 1}", make(ends=True), x)
             if spec.norm.has_final:
                 x = ledger.measured("final_norm", lambda y: cost_of(spec.norm)(spec.norm, y), x)
             block.span = x.time
@@ -132,7 +150,8 @@ class TransformerForm:
 
     def out_width(self, ledger: Ledger) -> Expr:
         """Features of the vectors that an encoder hands on."""
-        return ledger.letters("d", self.spec.width, "enc")
+        wide = self.spec.out_width == self.spec.width
+        return ledger.letters("d" if wide else "v", self.spec.out_width, "enc")
 
     def prepare(self, ledger: Ledger, role: StackRole) -> None:
         """What decoding does once: the memory's keys and values in every layer, and projected positions."""

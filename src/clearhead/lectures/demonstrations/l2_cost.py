@@ -1,6 +1,7 @@
 """L2.13 and L2.14: many heads at the price of one, and Linformer: its work, where it pays, and what it gives up."""
 
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import sympy
@@ -258,7 +259,7 @@ def _falls(quality: dict[int, float]) -> list[Measure]:
     return [
         *(
             Measure(f"error at k = {more}, below that at k = {few}", quality[few], quality[more], relation="≤")
-            for few, more in zip(slots, slots[1:], strict=False)
+            for few, more in pairwise(slots)
         ),
         Measure(f"error at k = n = {LENGTH}, over that at k = 1", 0.05, quality[LENGTH] / quality[1], relation="≤"),
     ]

@@ -46,12 +46,7 @@ def interaction_distance() -> Evidence:
         """Layers of attention until the last output depends on the first token, by derivative."""
         return measure(lambda _depth: attention_layer(WIDTH), length=length, width=WIDTH).layers
 
-    def steps(length: int) -> int:
-        """Steps of the recurrent layer on the way from the first token to the last output, in torch's graph."""
-        one, two = (_way(recurrent, count) for count in (1, 2))
-        return 1 + (_way(recurrent, length) - one) // (two - one)
-
-    distance = {"attention": layers, "recurrent": steps}
+    distance: dict[str, Callable[[int], int]] = {"attention": layers, "recurrent": partial(steps_between, recurrent)}
 
     def apart(name: str, length: int) -> Measure:
         path = FORMS[name].path
@@ -111,10 +106,18 @@ def interaction_distance() -> Evidence:
     )
 
 
-def _way(recurrent: Recurrence, length: int) -> int:
-    """Nodes of the autograd graph from the last state to the first token, by breadth-first search."""
-    tokens = [torch.randn(1, WIDTH, requires_grad=True) for _ in range(length)]
-    state: tuple[Tensor, ...] = (torch.zeros(1, WIDTH),)
+def steps_between(recurrent: Any, length: int) -> int:
+    """Steps of a recurrent layer on the way from the first token to the last output, in torch's graph."""
+    one, two, all_of_them = (_way(recurrent, count) for count in (1, 2, length))
+    if one is None or two is None or all_of_them is None:
+        return 0  # there is no way
+    return 1 + (all_of_them - one) // (two - one)
+
+
+def _way(recurrent: Recurrence, length: int) -> int | None:
+    """Nodes of the autograd graph from the last state to the first token; None if it has no influence."""
+    tokens = [torch.randn(1, recurrent.size, requires_grad=True) for _ in range(length)]
+    state: tuple[Tensor, ...] = (torch.zeros(1, recurrent.size),)
     for token in tokens:
         state = recurrent.step(recurrent.gates(token), state)
     seen, waiting = set(), deque([(state[0].grad_fn, 0)])
@@ -126,7 +129,7 @@ def _way(recurrent: Recurrence, length: int) -> int:
         if getattr(node, "variable", None) is tokens[0]:
             return steps
         waiting.extend((following, steps + 1) for following, _ in node.next_functions)
-    raise ValueError("the first token has no influence")
+    return None
 
 
 def _gradient(last_output: Callable[[Tensor], Tensor], length: int) -> float:
@@ -210,7 +213,7 @@ def parallel_training() -> Evidence:
         ),
         tables=(
             EvidenceTable(
-                "Operations that wait for each other; forward and decoding in arithmetic steps, backward in torch's nodes",
+                "Operations that wait for each other: arithmetic steps; backward, nodes of torch's graph",
                 ("tokens", "Transformer", "backward", "recurrent", "backward", "Transformer, decoding"),
                 tuple(
                     (

@@ -17,11 +17,10 @@ from clearhead.lectures.demonstrations.broken import broken_block
 from clearhead.lectures.demonstrations.compare import ROUNDING, alike, far, gap
 from clearhead.lectures.demonstrations.pytorch import randomise
 from clearhead.lectures.demonstrations.ways import alike_on_every_path, gaps
-from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure
 from clearhead.models import EncoderModel, build
 from clearhead.positions import ShawPosition, SinusoidalPosition
 from clearhead.recipe import PositionSpec, kinds, preset_names, read_recipe
-
 
 SINUSOIDS = "clearhead.positions.absolute.sinusoids"
 

@@ -18,7 +18,7 @@ SCALES = {"none": "q·k", "sqrt": "q·k/√d", "dim": "q·k/d (the notes)"}
 def scale_by_the_root() -> Evidence:
     """L2.9: sums of d products have variance d: dividing by √d brings it to 1, by d far below."""
     drawn = {d: tuple(torch.randn(COUNT, d, dtype=torch.float64) for _ in range(2)) for d in SIZES}
-    predicted = {"none": lambda d: float(d), "sqrt": lambda d: 1.0, "dim": lambda d: 1 / d}  # noqa: ARG005
+    predicted = {"none": lambda d: 1.0 * d, "sqrt": lambda d: 1.0, "dim": lambda d: 1 / d}
 
     def spread(d: int, scale: Any) -> float:
         return spread_of_scores(weigh(*drawn[d], scale=scale))

@@ -1,8 +1,7 @@
 """L4.7 and L4.8: means and variances of sums and products, and why scores are divided by the root of d_k."""
 
-from collections.abc import Callable
 from functools import partial, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,6 +11,9 @@ from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.broken import broken_block
 from clearhead.lectures.demonstrations.ways import spread_of_scores, weights_on_every_path
 from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DOT = "clearhead.attention.score.dot"
 RULES = {

@@ -107,11 +107,10 @@ def alike_on_every_path(
     x: Tensor,
     reference: Reference,
     scheme: RelativePosition | None = None,
-    tolerance: float = ROUNDING,
 ) -> tuple[Measure, ...]:
     """Measure that a module gives what the reference says, a measure for each path."""
     return tuple(
-        Measure(f"{what}, path {path}: max|Δ|", 0.0, far, tolerance=tolerance)
+        Measure(f"{what}, path {path}: max|Δ|", 0.0, far, tolerance=ROUNDING)
         for path, far in gaps(module, x, reference, scheme).items()
     )
 
