@@ -61,8 +61,8 @@ def likelihood() -> Evidence:
     def in_a_batch() -> Measure:
         together = forced(model, short, shorter)
         alone = [forced(model, [x], [y])[0] for x, y in zip(short, shorter, strict=True)]
-        both = (torch.tensor([line.log_probability for line in lines]) for lines in (together, alone))
-        return alike("log p(y | x) of unequal lines, in one padded batch against alone", *both, tolerance=1e-3)
+        mine, other = (torch.tensor([line.log_probability for line in lines]) for lines in (together, alone))
+        return alike("log p(y | x) of unequal lines, in one padded batch against alone", mine, other, tolerance=1e-3)
 
     def trained_on() -> Measure:
         objective = toy.objective()
@@ -232,7 +232,7 @@ def soft_and_hard() -> Evidence:
     valid[1, 4:] = False
     modules = {}
     for choice in ("soft", "hard"):
-        modules[choice] = MultiHeadAttention(width=8, heads=2, choice=choice)  # type: ignore[arg-type]
+        modules[choice] = MultiHeadAttention(width=8, heads=2, choice=choice)
         modules[choice].path = "explicit"
     randomise(modules["soft"])
     modules["hard"].load_state_dict(modules["soft"].state_dict())
@@ -338,7 +338,7 @@ def heads_of_free_sizes() -> Evidence:
         context, cache, found = AttentionContext(valid=valid), KeyValues(), {}
         with torch.no_grad():
             for path in ("explicit", "fused"):
-                module.path = path  # type: ignore[assignment]
+                module.path = path
                 found[path] = module(query, keys, values, context=context)[0]
             parts = [module(query[:, i : i + 1], keys, values, context=context, cache=cache)[0] for i in range(4)]
         return found | {"cache": torch.cat(parts)}

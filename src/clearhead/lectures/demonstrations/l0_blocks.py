@@ -124,7 +124,7 @@ def _normalised(x: Tensor, valid: Tensor, *, axis: str, inside: bool) -> Tensor:
     out = torch.zeros_like(x)
     for line in range(len(x)):
         tokens = x[line, valid[line]].double().numpy()
-        over = {"token": 1, "sequence": 0, "all": (0, 1)}[axis]
+        over = {"token": (1,), "sequence": (0,), "all": (0, 1)}[axis]
         mean, deviation = tokens.mean(over, keepdims=True), tokens.std(over, keepdims=True)
         root = np.sqrt(deviation**2 + 1e-2) if inside else deviation + 1e-2
         out[line, valid[line]] = torch.tensor((tokens - mean) / root, dtype=x.dtype)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from clearhead.data import EncodedPairs
+from clearhead.data import Batch, EncodedPairs
 from clearhead.data.arrays import Side
 from clearhead.models import Model, Seq2Seq, build
 from clearhead.predictor.forced import forced
@@ -67,7 +67,7 @@ def loss_of_a_token(model: Seq2Seq, source: Int[Tensor, "b n"], target: Int[Tens
     return -sum(line.log_probability for line in scores) / target.numel()
 
 
-def objective() -> "Objective[EncodedPairs, Seq2Seq, object]":
+def objective() -> Objective[EncodedPairs, Seq2Seq, Batch]:
     """How the trainer makes batches and losses."""
     return objective_of(recipe())
 
