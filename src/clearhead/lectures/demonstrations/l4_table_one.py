@@ -20,7 +20,6 @@ from clearhead.costing import (
     self_attention_layer,
     span_of_attention,
 )
-from clearhead.costing.forms.convolutional import convolution_path
 from clearhead.costing.forms.lecture import LayerCost
 from clearhead.costing.tracing import counted_macs, watch
 from clearhead.costing.tracing.layers import attention_layer, measure
@@ -54,9 +53,9 @@ def _local(width: int, depth: int = 0, *, sides: Any = "both") -> LocalAttention
     return module
 
 
-def _convolution(width: int, depth: int, *, causal: bool) -> Convolution:
-    """Layer by layer k times as far apart."""
-    return Convolution(width=width, kernel=KERNEL, dilation=KERNEL**depth, causal=causal, activation="gelu", bias=False)
+def _convolution(width: int, depth: int = 0) -> Convolution:
+    """Layer by layer k times as far apart, each token the last of its kernel."""
+    return Convolution(width=width, kernel=KERNEL, dilation=KERNEL**depth, causal=True, activation="gelu", bias=False)
 
 
 def _with_path(cost: LayerCost, path: Expr) -> LayerCost:
@@ -70,14 +69,7 @@ ROWS = {
         lambda: recurrent_layer(n, d),
         lambda width, depth=0: Recurrence(cell="elman", inputs=width, state=width),
     ),
-    "convolution, one side": Row(
-        k * n * d**2, lambda: convolution_layer(n, d, k), lambda width, depth=0: _convolution(width, depth, causal=True)
-    ),
-    "convolution, both sides": Row(
-        k * n * d**2,
-        lambda: _with_path(convolution_layer(n, d, k), convolution_path(n, k, both=True)),
-        lambda width, depth=0: _convolution(width, depth, causal=False),
-    ),
+    "convolution": Row(k * n * d**2, lambda: convolution_layer(n, d, k), _convolution),
     "restricted, both sides": Row(r * n * d, lambda: restricted_layer(n, d, r), _local),
     "restricted, one side": Row(
         r * n * d, lambda: restricted_layer(n, d, r, sides="one"), partial(_local, sides="one")
@@ -112,7 +104,7 @@ def table_one() -> Evidence:
                 "convolutions that are counted as reaching n/k",
                 "clearhead.costing.forms.lecture.convolution_layer",
                 lambda right: lambda *sizes: _with_path(right(*sizes), sizes[0] / sizes[2]),
-                partial(_path, "convolution, one side"),
+                partial(_path, "convolution"),
             ),
             broken_block(
                 "a recurrent layer that is counted as reaching everything at once",
