@@ -115,7 +115,7 @@ CLAIMS = (
         demonstration="l3_span:two_dimensions_in_parallel",
         place=Place("Problem 2(b)", 50, 52),
         try_it=Try(
-            "clearhead cost vit-b16 model.attention.kind=axial model.patches.class_token=false model.pooling=mean --all",
+            "clearhead cost vit-b16 model.attention.kind=axial model.patches.class_token=false model.pooling=mean",
             "rows, then columns: a longer path, less work",
         ),
         words="image vision grid parallel time span",
