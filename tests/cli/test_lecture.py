@@ -4,10 +4,12 @@ import json
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import clearhead
 from clearhead.lectures import claims
 from tests.cli.test_cli import run
 from tests.cli.typed import typed
@@ -166,10 +168,19 @@ def test_break_it_yourself() -> None:
         (["--exercise", "4.2", "--all"], "stand alone"),
         (["--exercise", "0.2", "nowhere.py"], "nowhere.py: no such file"),
         (["--break", "nothing"], "nothing: no such break"),
-        (["--serve", "--port", "70000"], "70000"),
+        (["--serve", "--port", "70000"], "65535"),
     ],
 )
 def test_what_is_typed_wrong_about_exercises_and_breaks(arguments: list[str], message: str) -> None:
     told = typed("lecture", *arguments)
     assert told.returncode == 2
     assert message in told.stderr.replace("\n", " ")
+
+
+def test_the_page_is_served_at_the_port_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def serve(outcomes: list[clearhead.Outcome], *, port: int, ready: Callable[[str], None]) -> None:
+        ready(f"http://127.0.0.1:{port}/ with {[outcome.claim.id for outcome in outcomes]}")
+
+    monkeypatch.setattr(clearhead, "serve_lecture_page", serve, raising=False)
+    told = typed("lecture", "L1.1", "--serve", "--port", "8123")
+    assert (told.returncode, told.stderr) == (0, "http://127.0.0.1:8123/ with ['L1.1'] (Ctrl-C ends)\n")

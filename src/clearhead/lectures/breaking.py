@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from clearhead.errors import Problem, RecipeError, did_you_mean
-from clearhead.lectures.breaks import BREAKS, Break
 from clearhead.lectures.claim import Claim
+from clearhead.lectures.mutations import BREAKS, Break
 from clearhead.lectures.outcome import Outcome, demonstrate
 from clearhead.lectures.registry import claims, find_claims
 

@@ -43,7 +43,9 @@ LIVING = (
         "sequence: a token depends on the others.",
         ("L0.10", "L2.8"),
         (
-            Select("axis", "μ and σ over", (("token", "each token"), ("sequence", "the sequence"))),
+            Select(
+                "axis", "μ and σ over", (("token", "each token"), ("sequence", "the sequence"), ("all", "all of Y"))
+            ),
             Select("place", "ε", (("inside", "√(σ² + ε)"), ("outside", "σ + ε, as in L2"))),
             Slider("size", "input times", -4, 1, 0, 0.5, base=10),
             Slider("shift", "input plus", -5, 5, 0, 0.5),

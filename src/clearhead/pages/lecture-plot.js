@@ -46,7 +46,7 @@ export function heatPlot({ alt, values, rows = [], columns = [], xLabel = "", yL
   columns.forEach((name, j) => parts.push(svgPart("text", { class: "middle small", x: left + (j + 0.5) * side, y: top - 7 }, name)));
   parts.push(svgPart("text", { class: "middle", x: left + wide / 2, y: top + high + 18 }, xLabel));
   parts.push(svgPart("text", { class: "middle", transform: `translate(12 ${top + high / 2}) rotate(-90)` }, yLabel));
-  return plotFrame(top + high + 26, alt, parts, Math.max(left + wide + 8, 250));
+  return plotFrame(top + high + 26, alt, parts, Math.max(left + wide + 8, 330));
 }
 
 // bars: [label, value, index of a colour]; log: bars as long as the logarithm, for numbers that are far apart

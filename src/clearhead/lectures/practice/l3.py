@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from clearhead.lectures.exercises.exercise import Exercise, Mistake
+from clearhead.lectures.practice.exercise import Exercise, Mistake
 
 QUERIES = [[[1.0, 0.5], [0.0, -1.0]], [[0.5, 0.5], [1.0, 0.0]]]
 KEYS = [[[0.0, 1.0], [1.0, 1.0]], [[-1.0, 0.5], [0.25, 2.0]]]
@@ -60,7 +60,8 @@ EXERCISES = (
         _joined,
         (
             Mistake(
-                lambda *given: _joined(*given, "sqrt"), "you divided the scores by √U; these equations do not scale"
+                lambda WQ, WK, WV, h_in: _joined(WQ, WK, WV, h_in, "sqrt"),
+                "you divided the scores by √U; these equations do not scale",
             ),
             Mistake(_over_t1, "your softmax runs over t₁; the weights of each t₁ add up to 1 over t₂"),
             Mistake(lambda *given: sum(_layer(*given)), "you added the heads; h_out concatenates them"),

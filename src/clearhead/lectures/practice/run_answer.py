@@ -1,4 +1,4 @@
-"""Runs a student's file in a process of its own: ``python -m clearhead.lectures.exercises.run_answer FILE``.
+"""Runs a student's file in a process of its own: ``python -m clearhead.lectures.practice.run_answer FILE``.
 
 The cases come as JSON on stdin; results, or what went wrong, go as JSON to stdout. What the file prints goes to stderr.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 def main(path: str) -> None:
     """Run the file and print one JSON object."""
-    from clearhead.lectures.exercises.calls import call
+    from clearhead.lectures.practice.calls import call
 
     cases = json.load(sys.stdin)
     try:

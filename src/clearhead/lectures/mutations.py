@@ -30,7 +30,9 @@ def _divisor(of: Callable[[int], float]) -> Callable[[Any], Any]:
 
 def _tril(offset: Callable[[int, int], int]) -> Callable[[Any], Any]:
     return lambda right: (
-        lambda queries, keys, device=None: right(queries, keys, device).logical_or(True).tril(offset(queries, keys))
+        lambda queries, keys, device=None: (
+            right(queries, keys, device).new_ones((queries, keys)).tril(offset(queries, keys))
+        )
     )
 
 
@@ -117,8 +119,8 @@ BREAKS = (
     Break(
         "no-mask",
         "the decoder sees the future",
-        "clearhead.attention.context.AttentionContext._make_mask",
-        _blind_to(causal=False),
+        "clearhead.attention.context.causal_mask",
+        _tril(lambda _queries, keys: keys),
         ("L1.9",),
     ),
     Break(
@@ -126,7 +128,7 @@ BREAKS = (
         "tokens attend to padding",
         "clearhead.attention.context.AttentionContext._make_mask",
         _blind_to(valid=None),
-        (),
+        ("L1.9",),
     ),
     Break(
         "softmax-over-queries",

@@ -10,9 +10,9 @@ import torch
 
 from clearhead.errors import RecipeError
 from clearhead.lectures import claims
-from clearhead.lectures.exercises import Exercise, Mistake, check_exercise, exercises, find_exercise
-from clearhead.lectures.exercises.calls import alike, call, plain, shape
-from clearhead.lectures.exercises.formula import NotAFormula, formula
+from clearhead.lectures.practice import Exercise, Mistake, check_exercise, exercises, find_exercise
+from clearhead.lectures.practice.calls import alike, call, plain, shape
+from clearhead.lectures.practice.formula import NotAFormula, formula
 
 # two right answers each, written without looking at the exercise's own: formulas and numbers as typed, and code
 RIGHT: dict[str, tuple[str, str]] = {

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from clearhead.lectures.exercises.exercise import Exercise, Mistake
+from clearhead.lectures.practice.exercise import Exercise, Mistake
 
 TOKENS = [[0.5, -1.0, 2.0, 0.0], [1.5, 0.25, -0.5, 1.0], [-2.0, 1.0, 0.75, 0.5]]
 KEYS = [[1.0, 0.5, -0.5, 2.0], [0.0, -1.0, 1.0, 0.25]]

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from clearhead.lectures.exercises.exercise import Exercise, Mistake
+from clearhead.lectures.practice.exercise import Exercise, Mistake
 
 
 def _mask(n: int, m: int) -> Any:

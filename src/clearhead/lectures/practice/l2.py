@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from clearhead.lectures.exercises.exercise import Exercise, Mistake
+from clearhead.lectures.practice.exercise import Exercise, Mistake
 
 QUERY, KEY = [1.0, -2.0, 0.5, 3.0], [2.0, 1.0, -1.0, 1.5]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.errors import Problem, RecipeError
-from clearhead.lectures.exercises.answer_file import SECONDS, AnswerFailed, run_file
-from clearhead.lectures.exercises.calls import Plain, alike, call, shape
-from clearhead.lectures.exercises.exercise import Exercise
-from clearhead.lectures.exercises.formula import NotAFormula, formula
-from clearhead.lectures.exercises.registry import find_exercise
+from clearhead.lectures.practice.answer_file import SECONDS, AnswerFailed, run_file
+from clearhead.lectures.practice.calls import Plain, alike, call, shape
+from clearhead.lectures.practice.exercise import Exercise
+from clearhead.lectures.practice.formula import NotAFormula, formula
+from clearhead.lectures.practice.registry import find_exercise
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """All exercises. Nothing here imports torch."""
 
 from clearhead.errors import Problem, RecipeError, did_you_mean
-from clearhead.lectures.exercises import l0, l1, l2, l3, l4
-from clearhead.lectures.exercises.exercise import Exercise
+from clearhead.lectures.practice import l0, l1, l2, l3, l4
+from clearhead.lectures.practice.exercise import Exercise
 
-_EXERCISES = {one.id: one for part in (l0, l1, l2, l3, l4) for one in part.EXERCISES}
+_EXERCISES: dict[str, Exercise] = {one.id: one for part in (l0, l1, l2, l3, l4) for one in part.EXERCISES}
 
 
 def exercises() -> tuple[Exercise, ...]:

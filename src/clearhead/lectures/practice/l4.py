@@ -2,7 +2,7 @@
 
 import math
 
-from clearhead.lectures.exercises.exercise import Exercise, Mistake
+from clearhead.lectures.practice.exercise import Exercise, Mistake
 
 
 def _matmul(m: int, n: int, p: int) -> int:

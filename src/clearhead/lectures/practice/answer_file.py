@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.errors import Problem, RecipeError
-from clearhead.lectures.exercises.calls import Plain
+from clearhead.lectures.practice.calls import Plain
 
 SECONDS = 60.0
 
@@ -27,7 +27,7 @@ def run_file(path: Path, cases: Sequence[Sequence[Any]], *, seconds: float = SEC
     """
     if not path.is_file():
         raise RecipeError([Problem("", str(path), "no such file")])
-    command = [sys.executable, "-m", "clearhead.lectures.exercises.run_answer", str(path)]
+    command = [sys.executable, "-m", "clearhead.lectures.practice.run_answer", str(path)]
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
