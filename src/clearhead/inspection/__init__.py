@@ -9,7 +9,7 @@ from clearhead.inspection.parts import Part, Parts
 from clearhead.inspection.record import AttentionRecord, Record, StackRecord, SublayerRecord
 from clearhead.inspection.recorder import record
 from clearhead.inspection.sizes import look_bytes, require_room_to_read
-from clearhead.inspection.subject import Picture, Subject
+from clearhead.inspection.subject import PatchedImage, Subject
 from clearhead.inspection.view import View
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "Maps",
     "Part",
     "Parts",
-    "Picture",
+    "PatchedImage",
     "Record",
     "StackRecord",
     "Subject",
