@@ -88,7 +88,7 @@ class LinformerAttention(MultiHeadAttention):
         cls, spec: LinformerSpec, *, width: int, memory_width: int, dropout: float, shared: LengthMap | None = None
     ) -> "LinformerAttention":
         """Build from a recipe; ``shared`` is what ``shared_part`` returned for the stack."""
-        settings = spec.model_dump(exclude={"kind"})
+        settings = spec.model_dump(exclude={"kind", "kept"})
         return cls(width=width, memory_width=memory_width, dropout=dropout, shared=shared, **settings)
 
     @staticmethod

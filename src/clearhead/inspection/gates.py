@@ -93,11 +93,7 @@ def heads_off(model: nn.Module, names: Iterable[str]) -> Iterator[None]:
         names: the heads, each ``STACK.LAYER.HEAD`` (``cross.2.5``).
     """
     names = list(names)
-    attentions = _with_heads(model)
-    known = [head for attention in attentions for head in attention.head_names]
-    problems = [Problem("", name, _no_such_head(name, attentions, known)) for name in names if name not in known]
-    if problems:
-        raise RecipeError(problems)
+    attentions = known_heads(model, names)
     gates = {
         attention.name: torch.tensor([0.0 if head in names else 1.0 for head in attention.head_names])
         for attention in attentions
@@ -131,6 +127,16 @@ def head_gates(model: nn.Module, gates: Gates) -> Iterator[None]:
                 hook = part.output.register_forward_pre_hook(_before_output(share))
                 stack.callback(hook.remove)
         yield
+
+
+def known_heads(model: nn.Module, names: Iterable[str]) -> list[HeadedAttention]:
+    """The attentions of a model that has all these heads; others, or a model without heads, are refused."""
+    attentions = _with_heads(model)
+    known = [head for attention in attentions for head in attention.head_names]
+    problems = [Problem("", name, _no_such_head(name, attentions, known)) for name in names if name not in known]
+    if problems:
+        raise RecipeError(problems)
+    return attentions
 
 
 def _before_output(gates: Float[Tensor, "*b h"]) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor]]:

@@ -1,8 +1,8 @@
-"""A view as a table for JSON, and as files."""
+"""A view as a table for JSON, and as arrays."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ def as_dict(view: Looked, *, inputs: Sequence[int] = (), occlusion: bool = False
         "answer": view.answer,
         "answer_text": subject.answer_text,
         "given": subject.given,
+        "rows": list(subject.rows),
         "log_probabilities": view.log_probabilities,
         "alternatives": [_tokens(place) for place in view.alternatives],
         "n_best": [{"text": text, "log_probability": log_p} for text, log_p in subject.n_best],
@@ -58,7 +59,7 @@ def as_dict(view: Looked, *, inputs: Sequence[int] = (), occlusion: bool = False
     ask("rollout", lambda: {name: matrix.tolist() for name, matrix in view.rollout().items()})
     ask("lens", lambda: {name: _lens(layers) for name, layers in view.lens().items()} if places else {})
     ask("decoder_lens", lambda: [_decoder_guess(guess) for guess in view.decoder_lens()])
-    ask("parts", lambda: [_parts(parts) for parts in view._parts(places)] if places else [])
+    ask("parts", lambda: [parts_table(parts) for parts in view._parts(places)] if places else [])
     ask("alignment", lambda: [list(link) for link in view.align()])
     if inputs:
         ask("inputs", lambda: [_attribution(view.inputs(at)) for at in inputs])
@@ -122,7 +123,8 @@ def _decoder_guess(guess: Any) -> dict[str, Any]:
     return {"text": list(guess.tokens), "log_probabilities": list(guess.log_probabilities)}
 
 
-def _parts(parts: Any) -> dict[str, Any]:
+def parts_table(parts: Any) -> dict[str, Any]:
+    """The parts of a logit, for JSON."""
     return {
         "at": parts.at,
         "token": parts.token,
@@ -144,20 +146,11 @@ def _attribution(found: Any) -> dict[str, Any]:
     }
 
 
-def save(view: Looked, path: Path) -> Path:
-    """Write a view as ``.json`` or ``.npz``."""
-    if path.suffix == ".json":
-        text = json.dumps(view.as_dict(), ensure_ascii=False, allow_nan=False)
-        write_whole(path, text.encode())
-    elif path.suffix == ".npz":
-        from io import BytesIO
-
-        buffer = BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **arrays(view))
-        write_whole(path, buffer.getvalue())
-    else:
-        raise ClearheadError(f"{path}: a view is saved as .json or .npz")
-    return path
+def save_arrays(view: Looked, path: Path) -> None:
+    """Write the numbers of a view as ``.npz``."""
+    buffer = BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays(view))
+    write_whole(path, buffer.getvalue())
 
 
 def arrays(view: Looked) -> dict[str, np.ndarray]:

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from clearhead.drawing import look_lines
 from clearhead.drawing.html import fragment
 from clearhead.errors import ClearheadError, DataError
 from clearhead.inspection.alignment import Link, Shift, links
@@ -28,7 +29,8 @@ from clearhead.inspection.record import AttentionRecord, Record
 from clearhead.inspection.recorder import record
 from clearhead.inspection.replaying import replaying
 from clearhead.inspection.rollout import rollout
-from clearhead.inspection.saving import as_dict, save
+from clearhead.inspection.saving import as_dict
+from clearhead.inspection.showing import document, save
 from clearhead.inspection.sizes import require_room
 from clearhead.inspection.subject import Subject
 from clearhead.models import AttentionChoice, Model
@@ -157,7 +159,7 @@ class View:
             at: the place in the answer, from 0; negative places count from the end.
             against: another token: then the parts of the difference of the two logits, "why this and not that".
         """
-        return self._parts([self._place(at)], against)[0]
+        return self._parts([self.place(at)], against)[0]
 
     def _parts(self, places: Sequence[int], against: str | None = None) -> list[Parts]:
         subject = self.subject
@@ -193,7 +195,7 @@ class View:
         return integrated(
             self.model,
             self.subject,
-            self._place(at),
+            self.place(at),
             against=against,
             against_token=None if against is None else self._number(against),
             attention=self._choice,
@@ -290,8 +292,8 @@ class View:
         ids = self.subject.answer if side else source[0].tolist()
         return [place for place, index in enumerate(ids) if index not in self.subject.specials[side]]
 
-    def _place(self, at: int) -> int:
-        """A place in the answer that logits predict."""
+    def place(self, at: int) -> int:
+        """A place in the answer, from 0: negative ones count from the end. Refused if nothing predicts the token."""
         count = len(self.subject.answer)
         if not -count <= at < count:
             raise DataError(f"at: {at} is no place in the answer, which has {count} tokens: 0 to {count - 1}")
@@ -332,9 +334,45 @@ class View:
         """
         return as_dict(self, inputs=inputs, occlusion=occlusion)
 
-    def save(self, path: str | Path) -> Path:
-        """Write everything to a file: ``.json``, or ``.npz`` for the numbers alone."""
-        return save(self, Path(path))
+    def document(
+        self, show: Sequence[str] | None = None, *, at: int | None = None, against: str | None = None
+    ) -> dict[str, Any]:
+        """``as_dict`` with chosen contents: what the command line prints as JSON and in letters.
+
+        Args:
+            show: what to show, of attention, norms, rollout, lens, parts, inputs, occlusion. Default: all but the last
+                two, which take a while.
+            at: the place in the answer that is meant, from 0. Default: all.
+            against: another token; with ``at``, the parts of the difference of the two logits.
+        """
+        return document(self, show, at=at, against=against)
+
+    def lines(
+        self, width: int = 80, show: Sequence[str] | None = None, *, at: int | None = None, against: str | None = None
+    ) -> list[tuple[str, str]]:
+        """The view in letters: lines of at most ``width`` columns, each with its role (title, head, row, note).
+
+        The other arguments are those of ``document``.
+        """
+        return look_lines(self.document(show, at=at, against=against), width)
+
+    def save(
+        self,
+        path: str | Path,
+        show: Sequence[str] | None = None,
+        *,
+        at: int | None = None,
+        against: str | None = None,
+    ) -> Path:
+        """Write a file: a page (``.html``), a figure (``.svg``), everything (``.json``), the numbers alone (``.npz``).
+
+        The page has everything in one file and needs no network. The other arguments are those of ``document``.
+        """
+        save(self, Path(path), show, at=at, against=against)
+        return Path(path)
+
+    def __str__(self) -> str:
+        return "\n".join(text for text, _ in self.lines())
 
     def __repr__(self) -> str:
         asked = self.subject.text if len(self.subject.text) <= 40 else self.subject.text[:37] + "…"

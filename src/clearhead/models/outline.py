@@ -1,9 +1,11 @@
 """The size of a model before it is allocated: it is built on torch's meta device, without weights."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from clearhead.machine import require_memory
 from clearhead.recipe import ModelSpec, StackSpec, module_of
@@ -14,17 +16,40 @@ _FEW = 2
 
 def outline(spec: ModelSpec) -> Any:
     """Build the model with all names and shapes but without weights."""
-    with torch.device("meta"):
+    with torch.device("meta"), _NoValues():
         return module_of(spec).from_spec(spec)
+
+
+class _NoValues(TorchFunctionMode):
+    """Draws no weights, as there are only shapes: on the meta device, torch imports its compiler to do so."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        del types
+        options = dict(kwargs or {})
+        if func in _DRAWING:
+            return args[0] if args else options["tensor"]
+        return func(*args, **options)
+
+
+_DRAWING = {
+    *(Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_),
+    *(nn.init.xavier_uniform_, nn.init.xavier_normal_, nn.init.trunc_normal_, nn.init.orthogonal_),
+}
 
 
 def model_bytes(spec: ModelSpec) -> int:
     """Bytes of a model's weights and tables.
 
-    The layers of a stack are equal, so two of them give the size of ten thousand.
+    The layers of a stack are equal unless heads are removed, so two of them give the size of ten thousand.
     """
     deep = {name: part for name, part in _stacks(spec).items() if part.layers > _FEW}
-    if not deep:
+    if not deep or not _equal_layers(spec):
         return _bytes(outline(spec))
     shallow = _with_layers(spec, dict.fromkeys(deep, _FEW - 1))
     base = _bytes(outline(shallow))
@@ -45,6 +70,12 @@ def require_model_memory(spec: ModelSpec, copies: float = 1.0) -> None:
 def _stacks(spec: ModelSpec) -> dict[str, StackSpec]:
     parts = {name: getattr(spec, name) for name in type(spec).model_fields}
     return {name: part for name, part in parts.items() if isinstance(part, StackSpec)}
+
+
+def _equal_layers(spec: ModelSpec) -> bool:
+    """Whether no attention has heads removed."""
+    holders = [getattr(spec, name) for name in type(spec).model_fields]
+    return all(getattr(getattr(part, "attention", None), "kept", None) is None for part in holders)
 
 
 def _with_layers(spec: ModelSpec, layers: dict[str, int]) -> ModelSpec:

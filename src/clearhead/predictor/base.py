@@ -176,6 +176,19 @@ class Predictor(ABC):
         other.recipe = self.recipe.updated(decoding=self.decoding(*overrides, **settings))
         return other
 
+    def with_model(self, model: Model, recipe: Recipe) -> "Predictor":
+        """Another model with the same tokenizers, as one of which heads were removed."""
+        return type(self)(model, recipe, (self.source, self.target) if self._reads_text else ())
+
+    @property
+    def tokenizers(self) -> dict[str, str]:
+        """The tokenizers as a model file keeps them."""
+        if not self._reads_text:
+            return {}
+        if self.source is self.target:
+            return {"shared": self.source.to_json()}
+        return {"source": self.source.to_json(), "target": self.target.to_json()}
+
     @abstractmethod
     def answers(
         self,
