@@ -15,7 +15,7 @@ body { background: light-dark(#fff, #131519); color: light-dark(#1b1d21, #e8eaee
 body.clearhead { margin: 0 auto; padding: 1.5rem; max-width: 64rem; }
 h1 { font-size: 1.5rem; font-weight: 600; }
 h2 { font-size: 1.1rem; margin-top: 2rem; }
-.importance { display: block; width: 100%; height: auto; max-width: 50rem; }
+.clearhead svg.importance { max-width: 56rem; }
 .plot .whisker { stroke: var(--plot-ink); }
 """
 
