@@ -47,7 +47,7 @@ def _importance(heads: Sequence[Mapping[str, Any]]) -> str:
     low, high = min(ends), max(ends)
 
     def x(value: float) -> float:
-        return LEFT + WIDE * (value - low) / (high - low or 1.0)
+        return float(LEFT + WIDE * (value - low) / (high - low or 1.0))
 
     body = []
     for number, head in enumerate(heads):
