@@ -65,10 +65,11 @@ def test_importance_is_the_change_of_the_loss_that_eval_measures(predictors: dic
     study = study_heads(predictor, examples, bootstrap=50)
     whole = evaluate(predictor, examples, names=["loss"], bootstrap=0)["loss"].value
     assert study.loss.value == pytest.approx(whole, abs=1e-6)
-    first = headed_attentions(predictor.model)[0].name
-    changes = [loss_without(predictor, examples, 0, head) - whole for head in (0, 1)]
-    found = [study[f"{first}.{head}"].importance for head in (1, 2)]
-    assert [one.value for one in found] == pytest.approx(changes, abs=1e-6)
+    for attention in (-1, 0):
+        name = headed_attentions(predictor.model)[attention].name
+        changes = [loss_without(predictor, examples, attention, head) - whole for head in (0, 1)]
+        found = [study[f"{name}.{head}"].importance for head in (1, 2)]
+        assert [one.value for one in found] == pytest.approx(changes, abs=1e-6)
     assert found[0].value != pytest.approx(changes[1], abs=1e-4)  # the wrong variant: another head
     assert all(one.low <= one.value <= one.high for one in found if one.low is not None and one.high is not None)
     assert all(0 <= (head.score or 0) <= 1.0001 for head in study.heads)
