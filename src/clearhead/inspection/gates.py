@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from clearhead.attention import Heads
-from clearhead.blocks import Layer, Stack
+from clearhead.blocks import Stack
 from clearhead.errors import ClearheadError, Problem, RecipeError, did_you_mean
 
 StackName = Literal["encoder", "decoder", "cross"]
@@ -72,7 +72,7 @@ def headed_attentions(model: nn.Module) -> list[HeadedAttention]:
     for name, stack_name, attribute in places:
         stack = getattr(model, stack_name, None)
         for number, layer in enumerate(stack.layers if isinstance(stack, Stack) else (), start=1):
-            attention = getattr(layer, attribute, None) if isinstance(layer, Layer) else None
+            attention = getattr(layer, attribute, None)
             parts = () if attention is None else tuple(part for part in attention.modules() if isinstance(part, Heads))
             if attention is not None and parts:
                 found.append(HeadedAttention(name, number, attention, parts))

@@ -7,9 +7,10 @@ al. 2023). After the last layer, both are the model's own output, bit for bit.
 Shapes: n places, d features, V entries of the vocabulary.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -80,15 +81,27 @@ def layer_logits(model: Model, record: Record) -> Iterator[Float[Tensor, "1 n V"
             yield model.output(states)  # type: ignore[operator]
 
 
-def decoder_logits(model: Model, record: Record) -> Iterator[Float[Tensor, "1 m V"]]:
-    """The decoder's logits over the encoder's stream after the embedding and every layer; inside ``replaying``."""
+def decoder_logits(
+    model: Model, record: Record, layers: Sequence[int] | None = None
+) -> Iterator[Float[Tensor, "1 m V"]]:
+    """The decoder's logits over the encoder's stream after these layers, one at a time; call inside ``replaying``.
+
+    Layer 0 is the embedding. The decoder runs over all of them at once, so that the last bits of a number depend on how
+    many there are. Default: every layer.
+    """
     if (reason := why_no_decoder_lens(model)) is not None:
         raise ClearheadError(f"no DecoderLens: {reason}")
     assert isinstance(model, Seq2Seq)
-    stack, target = record.stacks["encoder"], record.inputs["target"]
-    for stream in stack.streams:
-        memory = Memory(_finished(stack, stream), stack.embedding.valid)
-        yield model.output(model.decoder(target, memory=memory))
+    stack, target, valid = record.stacks["encoder"], record.inputs["target"], record.stacks["encoder"].embedding.valid
+    chosen = range(len(stack.streams)) if layers is None else layers
+    if not chosen:
+        return
+    memory = torch.cat([_finished(stack, stack.streams[layer]) for layer in chosen])  # (layers, n, d)
+    count = len(chosen)
+    seen = Memory(memory, None if valid is None else valid.expand(count, -1))
+    states = model.decoder(target.expand(count, -1), memory=seen)
+    for state in states:
+        yield model.output(state[None])
 
 
 def _finished(stack: StackRecord, stream: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:

@@ -12,12 +12,13 @@ Shapes: p places, d features, h heads, e features of a value in one head.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from clearhead.blocks import GatedFeedForward, LayerNorm, Output, RmsNorm, StandardFeedForward
+from clearhead.blocks import AddNorm, GatedFeedForward, LayerNorm, Output, RmsNorm, StandardFeedForward
 from clearhead.errors import ClearheadError
 from clearhead.inspection.record import Record, StackRecord, SublayerRecord
 from clearhead.models import ClassifierModel, EncoderModel, LanguageModel, Model, Seq2Seq
@@ -70,7 +71,7 @@ class NoParts(ClearheadError):
 
 def why_not(model: Model) -> str | None:
     """Why the logits of this model have no parts; None if they have."""
-    stack = getattr(model, "decoder", None) or getattr(model, "encoder", None)
+    stack: Any = getattr(model, "decoder", None) or getattr(model, "encoder", None)
     if isinstance(model, EncoderModel) and not isinstance(model, ClassifierModel) and model.output is None:
         return "this encoder gives vectors and no logits"
     if not hasattr(stack, "final_norm"):
@@ -82,7 +83,8 @@ def why_not(model: Model) -> str | None:
                 "so that a part of one token would change the others"
             )
     known = (LayerNorm, RmsNorm)
-    places = [layer.around_attention.norm for layer in stack.layers] + [stack.final_norm, stack.embedding.norm]
+    around = [part.norm for part in stack.layers.modules() if isinstance(part, AddNorm)]
+    places = [*around, stack.final_norm, stack.embedding.norm]
     for norm in places:
         if norm is not None and not isinstance(norm, known):
             return f"nothing is known about the norm {type(norm).__name__}: it may not be linear once σ is fixed"
@@ -207,10 +209,10 @@ def _change_parts(
         out, joined = (part if last.tiles is None else last.tiles.joined(part) for part in (last.out, last.joined))
         if torch.equal(out, sublayer.change):
             first = sum(part.heads for part in sublayer.attentions[:-1])
-            heads = joined[0, rows].double().unflatten(-1, (last.heads, -1))  # (p, h, e)
+            heads = joined[0, rows].double().view(len(rows), last.heads, -1)  # (p, h, e)
             weight = last.output_weight
             at_heads = (
-                u.unflatten(-1, (last.heads, -1)) if weight is None else torch.einsum("heo,po->phe", weight.double(), u)
+                u.view(len(rows), last.heads, -1) if weight is None else torch.einsum("heo,po->phe", weight.double(), u)
             )
             values = (heads * at_heads).sum(-1)  # (p, h)
             for head in range(last.heads):

@@ -6,17 +6,16 @@ B = b·t lines of tiles where attention works inside tiles, of s cells each.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from clearhead.attention import AttentionContext, Heads, from_tiles, to_tiles
 from clearhead.blocks import AddNorm, Embedding, StateAttention
 
 StackName = Literal["encoder", "decoder", "cross"]
-SublayerName = Literal["attention", "cross", "feedforward"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Tiles:
         where = to_tiles(torch.arange(cells, device=tiles.device).view(1, -1), self.grid, self.size)  # (t, s)
         count, heads = len(where), tiles.shape[1]
         whole = tiles.new_zeros(len(tiles) // count, heads, cells, cells)
-        pairs = tiles.unflatten(0, (-1, count)).transpose(1, 2)  # (b, h, t, s, s)
+        pairs = tiles.view(-1, count, *tiles.shape[1:]).transpose(1, 2)  # (b, h, t, s, s)
         whole[:, :, where[:, :, None], where[:, None, :]] = pairs
         return whole
 
@@ -72,7 +71,7 @@ class AttentionRecord:
         """The weights over tokens, inside the tiles."""
         if isinstance(self.part, StateAttention):
             return self.chosen
-        return self.part.over_tokens(self.chosen, self.values.shape[2], self.context.valid)
+        return self.part.over_tokens(self.chosen, self.values.shape[2], self.context.valid).detach()
 
     @property
     def weights(self) -> Float[Tensor, "b h n m"]:
@@ -85,7 +84,7 @@ class AttentionRecord:
         output = getattr(self.part, "output", None)
         if not isinstance(output, nn.Linear):
             return None
-        return output.weight.detach().T.unflatten(0, (self.heads, -1))
+        return output.weight.detach().T.reshape(self.heads, -1, output.out_features)
 
     @property
     def output_bias(self) -> Float[Tensor, "o"] | None:
@@ -98,7 +97,8 @@ class AttentionRecord:
 class SublayerRecord:
     """One sublayer with the Add & Norm around it."""
 
-    name: SublayerName
+    name: str
+    """``attention``, ``cross``, ``feedforward``, or what another kind of layer calls it."""
     module: nn.Module
     around: AddNorm
     x: Float[Tensor, "b n d"]
@@ -123,7 +123,7 @@ class LayerRecord:
         """The residual stream after the layer."""
         return self.sublayers[-1].y
 
-    def named(self, name: SublayerName) -> SublayerRecord | None:
+    def named(self, name: str) -> SublayerRecord | None:
         """The sublayer of this name."""
         return next((sublayer for sublayer in self.sublayers if sublayer.name == name), None)
 
@@ -176,7 +176,7 @@ class Record:
 
     def attentions(self) -> Iterator[tuple[StackName, int, tuple[AttentionRecord, ...]]]:
         """Every attention with its stack and layer, in the order of the names of heads."""
-        places: tuple[tuple[StackName, str, SublayerName], ...] = (
+        places: tuple[tuple[StackName, str, str], ...] = (
             ("encoder", "encoder", "attention"),
             ("decoder", "decoder", "attention"),
             ("cross", "decoder", "cross"),
@@ -188,7 +188,3 @@ class Record:
                     yield name, number, found.attentions
         if self.alignment is not None:
             yield "cross", 1, (self.alignment,)
-
-
-Kept = dict[str, Any]
-Lines = Shaped[Tensor, "b *s"]

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from clearhead.attention import AttentionContext, Heads
-from clearhead.blocks import Layer, Stack, StateAttention
+from clearhead.blocks import AddNorm, Stack, StateAttention
 from clearhead.inspection.gates import HeadedAttention, headed_attentions
 from clearhead.inspection.record import (
     AttentionRecord,
@@ -23,7 +23,6 @@ from clearhead.inspection.record import (
     LayerRecord,
     Record,
     StackRecord,
-    SublayerName,
     SublayerRecord,
     Tiles,
 )
@@ -91,16 +90,21 @@ def _watched(model: Model) -> Iterator[nn.Module]:
     for stack in _stacks(model).values():
         yield from (stack, stack.embedding)
         for layer in stack.layers:
-            assert isinstance(layer, Layer)
-            for name in ("attention", "cross", "feedforward"):
-                sublayer, around = getattr(layer, name), getattr(layer, f"around_{name}")
-                if sublayer is not None:
-                    yield from (sublayer, around)
+            for _, sublayer, around in _sublayers(layer):
+                yield from (sublayer, around)
     for attention in headed_attentions(model):
         for part in attention.parts:
             yield from (part, part.weights, part.value, part.output)
     for state_attention in _alignments(model):
         yield from (state_attention, state_attention.weights)
+
+
+def _sublayers(layer: nn.Module) -> Iterator[tuple[str, nn.Module, AddNorm]]:
+    """Every sublayer of a layer with its name and the Add & Norm around it, in the order in which they run."""
+    for name, around in layer.named_children():
+        if isinstance(around, AddNorm):
+            inner = name.removeprefix("around_")
+            yield inner, layer.get_submodule(inner), around
 
 
 def _alignments(model: Model) -> list[StateAttention]:
@@ -119,7 +123,7 @@ class _Reader:
         embedding = stack.embedding
         args, _, embedded = self._calls[id(embedding)][0]
         inputs, positions, end, segments, valid = args
-        layers = tuple(LayerRecord(tuple(self._sublayers(layer))) for layer in stack.layers if isinstance(layer, Layer))
+        layers = tuple(LayerRecord(tuple(self._sublayers(layer))) for layer in stack.layers)
         return StackRecord(
             stack,
             EmbeddingRecord(embedding, inputs, positions, end, segments, valid, embedded),
@@ -127,12 +131,8 @@ class _Reader:
             self._out(stack),
         )
 
-    def _sublayers(self, layer: Layer) -> Iterator[SublayerRecord]:
-        names: tuple[SublayerName, ...] = ("attention", "cross", "feedforward")
-        for name in names:
-            module, around = getattr(layer, name), getattr(layer, f"around_{name}")
-            if module is None:
-                continue
+    def _sublayers(self, layer: nn.Module) -> Iterator[SublayerRecord]:
+        for name, module, around in _sublayers(layer):
             (args, _, y), change = self._calls[id(around)][0], self._out(module)
             headed = self._headed.get(id(module))
             attentions = () if headed is None else tuple(self._attentions(headed))
@@ -153,7 +153,8 @@ class _Reader:
             yield self._attention(part, on, None if tile is None else Tiles(headed.module.grid, tile))  # type: ignore[arg-type]
 
     def _attention(self, part: Heads, on: Bool[Tensor, "h"], tiles: Tiles | None) -> AttentionRecord:
-        values = self._out(part.value).unflatten(-1, (part.heads, -1)).transpose(1, 2)  # (b, h, m, e)
+        joined_values = self._out(part.value)
+        values = joined_values.view(*joined_values.shape[:2], part.heads, -1).transpose(1, 2)  # (b, h, m, e)
         if not bool(on.all()):
             values = values * on.to(values)[:, None, None]
         (joined,), _, out = self._calls[id(part.output)][0]

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from clearhead.errors import ClearheadError
-from clearhead.inspection.record import LayerRecord, Record, SublayerName, SublayerRecord
+from clearhead.inspection.record import LayerRecord, Record, SublayerRecord
 from clearhead.models import Model
 
 
@@ -24,8 +24,9 @@ def why_not(model: Model, record: Record) -> str | None:
             return f"the {name} is recurrent: its states pass through every token, and no matrix says how much"
     for name, stack in record.stacks.items():
         for number, layer in enumerate(stack.layers, start=1):
-            if any(part.name != "feedforward" and not part.attentions for part in layer.sublayers):
-                return f"layer {number} of the {name} shows no attention weights"
+            for part in layer.sublayers:
+                if part.name != "feedforward" and not part.attentions:
+                    return f"{name}.{number}.{part.name} mixes tokens without attention weights"
     return None
 
 
@@ -58,7 +59,7 @@ def rollout(model: Model, record: Record) -> dict[str, Float[Tensor, "r c"]]:
     return found
 
 
-def _mixed(layer: LayerRecord, name: SublayerName, rows: Tensor, seen: Tensor) -> Tensor:
+def _mixed(layer: LayerRecord, name: str, rows: Tensor, seen: Tensor) -> Tensor:
     """One attention and the residual connection around it."""
     sublayer = layer.named(name)
     if sublayer is None:

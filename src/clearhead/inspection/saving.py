@@ -4,23 +4,21 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from clearhead.errors import ClearheadError
 from clearhead.files import write_whole
+from clearhead.inspection.looked import Looked
 from clearhead.inspection.maps import HeadMaps
 from clearhead.models import count_parameters
-
-if TYPE_CHECKING:
-    from clearhead.inspection.view import View
 
 MOST_NUMBERS = 4_000_000
 """Weights of all heads that a table holds; beyond it, the heads whose norms are smallest are left out."""
 
 
-def as_dict(view: "View", *, inputs: Sequence[int] = (), occlusion: bool = False) -> dict[str, Any]:
+def as_dict(view: Looked, *, inputs: Sequence[int] = (), occlusion: bool = False) -> dict[str, Any]:
     """Everything that a view can tell, as numbers, lists and texts."""
     subject = view.subject
     left_out, refused = list(subject.notes), {}
@@ -146,7 +144,7 @@ def _attribution(found: Any) -> dict[str, Any]:
     }
 
 
-def save(view: "View", path: Path) -> Path:
+def save(view: Looked, path: Path) -> Path:
     """Write a view as ``.json`` or ``.npz``."""
     if path.suffix == ".json":
         text = json.dumps(view.as_dict(), ensure_ascii=False, allow_nan=False)
@@ -162,7 +160,7 @@ def save(view: "View", path: Path) -> Path:
     return path
 
 
-def arrays(view: "View") -> dict[str, np.ndarray]:
+def arrays(view: Looked) -> dict[str, np.ndarray]:
     """The numbers of a view by name: ``attention.cross`` is (layer, head, query, key)."""
     found: dict[str, np.ndarray] = {
         "source": np.array(view.source, dtype=str),

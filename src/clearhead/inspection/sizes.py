@@ -3,7 +3,6 @@
 Shapes: n source tokens, m inputs of the decoder, d features, V entries of the vocabulary.
 """
 
-from clearhead.blocks import Layer
 from clearhead.errors import DoesNotFit
 from clearhead.inspection.gates import headed_attentions
 from clearhead.machine import require_memory, shown_bytes
@@ -31,7 +30,7 @@ def look_bytes(model: Model, source: int, inputs: int) -> int:
     vectors = 0
     for name, length in (("encoder", source), ("decoder", inputs)):
         stack = getattr(model, name, None)
-        layers = [] if stack is None else [part for part in stack.modules() if isinstance(part, Layer)]
+        layers = getattr(stack, "layers", ())
         width = max((weight.shape[-1] for weight in (stack.parameters() if stack is not None else ())), default=0)
         vectors += _STREAMS * len(layers) * length * width
     output = getattr(model, "output", None)

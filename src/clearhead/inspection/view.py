@@ -3,9 +3,11 @@
 Shapes: n source tokens, m answer tokens, h heads, V entries of the vocabulary.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,11 +15,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from clearhead.drawing.html import fragment
 from clearhead.errors import ClearheadError, DataError
 from clearhead.inspection.alignment import Link, Shift, links
 from clearhead.inspection.contributions import norms
 from clearhead.inspection.gradients import Attribution, integrated
-from clearhead.inspection.lens import DecoderGuess, Guess, decoder_logits, layer_logits, lens_stack
+from clearhead.inspection.lens import DecoderGuess, Guess, decoder_logits, layer_logits, lens_stack, why_no_decoder_lens
 from clearhead.inspection.maps import HeadMaps, Maps
 from clearhead.inspection.occlusion import occluded
 from clearhead.inspection.parts import Part, Parts, parts_of
@@ -126,12 +129,12 @@ class View:
         for stack, layer, parts in self.record.attentions():
             found.setdefault(stack, []).append((layer, _of_first(compute, parts)))
         made = []
-        for stack, layers in found.items():
+        for name, layers in found.items():
             by_layer: list[Tensor | None] = [None] * layers[-1][0]
             for layer, heads in layers:
                 by_layer[layer - 1] = heads
-            queries, keys = self._labels(stack)
-            made.append(HeadMaps(stack, tuple(by_layer), queries, keys))
+            queries, keys = self._labels(name)
+            made.append(HeadMaps(name, tuple(by_layer), queries, keys))
         return Maps(made)
 
     def _labels(self, stack: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -234,11 +237,15 @@ class View:
     def decoder_lens(self) -> list[DecoderGuess]:
         """What the decoder answers over the encoder's embedding and over each of its layers, teacher-forced."""
         subject, found = self.subject, []
+        if (reason := why_no_decoder_lens(self.model)) is not None:
+            raise ClearheadError(f"no DecoderLens: {reason}")
+        below = range(len(self.record.stacks["encoder"].layers))
+        places = list(zip(subject.answer, subject.rows, strict=True))
         with replaying(self.model, self._choice, self.off):
-            for logits in decoder_logits(self.model, self.record):
+            # over the last layer, the decoder has been run already
+            for logits in (*decoder_logits(self.model, self.record, below), self.record.logits):
                 log_p = logits[0].log_softmax(-1)
                 best = log_p.argmax(-1).tolist()
-                places = list(zip(subject.answer, subject.rows, strict=True))
                 found.append(
                     DecoderGuess(
                         tuple("" if row is None else subject.word(best[row]) for _, row in places),
@@ -338,6 +345,16 @@ class View:
         heads = sum(len(maps.names) for maps in self.attention.values())
         parts.append(f"{heads} heads" + (f", without {', '.join(self.off)}" if self.off else ""))
         return f"View({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """The answer with its probabilities, for a notebook."""
+        rows = []
+        for token, value, place in zip(self.answer, self.log_probabilities, self.alternatives, strict=True):
+            others = ", ".join(f"{escape(word)} {probability:.2f}" for word, probability in place[:3])
+            shown = "" if value is None else f"{math.exp(value):.3f}"
+            rows.append(f"<tr><td>{escape(token)}</td><td>{shown}</td><td>{others}</td></tr>")
+        header = "<tr><th>token</th><th>p</th><th>most probable</th></tr>"
+        return fragment(f"<p>{escape(repr(self))}</p><table>{header}{''.join(rows)}</table>")
 
 
 def _of_first(compute: Any, parts: tuple[AttentionRecord, ...]) -> Float[Tensor, "h n m"]:
