@@ -103,6 +103,15 @@ def test_a_sample_draws_whole_lines() -> None:
     assert ratio([1, 2], [2, 8]).value(np.array([2.0, 0.0])) == 50.0
 
 
+def test_every_call_draws_the_same_samples() -> None:
+    """So that two scores of one file agree, and metrics can be compared sample by sample."""
+    lines = np.random.default_rng(3).random(50)
+    statistic = ratio(lines, np.ones(50))
+    first, second = (with_intervals({"one": statistic, "two": statistic}, 50, 30) for _ in range(2))
+    assert first == second
+    assert first["one"] == first["two"]
+
+
 def test_without_samples_there_is_no_interval() -> None:
     """A value that is not known better than that does not claim to be certain."""
     found = score(["a"], [["b"]], spaced=False, bootstrap=0, names=["line_error"])["line_error"]
