@@ -71,7 +71,7 @@ site: setup build/lectures.html  ## build the documentation site, to be opened a
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo build/site/index.html
 
-build/lectures.html: $(shell find src/clearhead/lectures -name '*.py')
+build/lectures.html: $(shell find src/clearhead/lectures src/clearhead/pages -name '*.py' -o -name 'lecture-*.js')
 	@mkdir -p build
 	$(BIN)/clearhead lecture --all --html $@ > /dev/null
 

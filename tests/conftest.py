@@ -1,5 +1,6 @@
-"""What all tests share: no network, one thread, a fixed seed, and the parity table at the end of a run."""
+"""What all tests share: no network, one thread, a fixed seed, and the tables at the end of a run."""
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -39,17 +40,36 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 
 SHARING = ("lectures", "predictor")
 PARITY = "parity"
+IDENTITY = "identity"
+"""A row of the table of identities: name, bound, what was seen, what a wrong variant gave (nan if it was not asked)."""
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what every imported reference was compared on, and how far off it was."""
-    rows = [
-        value
-        for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
-        for name, value in report.user_properties
-        if name == PARITY
-    ]
+    """Print what every imported reference was compared on and how far off it was, and the identities of a look."""
+    reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+    found = [pair for report in reports for pair in report.user_properties]
+    _identities(terminalreporter, [row for name, row in found if name == IDENTITY])
+    rows = [value for name, value in found if name == PARITY]
     if rows:
         terminalreporter.section("parity with independent references (fp32, every layer, max|Δ| < 1e-5)")
         for row in sorted(str(row) for row in rows):
             terminalreporter.write_line(row)
+
+
+def _identities(terminalreporter: pytest.TerminalReporter, rows: list[object]) -> None:
+    """Every identity with its bound, the worst that was seen, and the best that a wrong variant gave."""
+    table: dict[str, tuple[float, list[float], list[float]]] = {}
+    for row in rows:
+        assert isinstance(row, list | tuple)
+        name, bound, seen, wrong = row
+        _, worst, variants = table.setdefault(name, (bound, [], []))
+        worst.append(seen)
+        if not math.isnan(wrong):
+            variants.append(wrong)
+    if table:
+        terminalreporter.section("identities of a look (the wrong variant must break the bound)")
+        terminalreporter.write_line(f"{'identity':<76} {'bound':>7} {'cases':>5} {'worst':>8} {'wrong':>8}")
+    for name, (bound, worst, variants) in sorted(table.items()):
+        wrong = f"{min(variants):8.1e}" if variants else " " * 8
+        shown = "bitwise" if bound == 0 else f"{bound:7.0e}"
+        terminalreporter.write_line(f"{name:<76} {shown} {len(worst):>5} {max(worst):8.1e} {wrong}")

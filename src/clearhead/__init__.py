@@ -57,19 +57,39 @@ if TYPE_CHECKING:
     from clearhead.errors import Interrupted as Interrupted
     from clearhead.errors import Problem as Problem
     from clearhead.errors import RecipeError as RecipeError
+    from clearhead.evaluation import HeadStudy as HeadStudy
     from clearhead.evaluation import Metric as Metric
     from clearhead.evaluation import Scores as Scores
+    from clearhead.evaluation import StudiedHead as StudiedHead
     from clearhead.events import Event as Event
+    from clearhead.inspection import InexactAttribution as InexactAttribution
+    from clearhead.inspection import View as View
+    from clearhead.inspection import error_rate as error_rate
+    from clearhead.inspection import head_gates as head_gates
+    from clearhead.inspection import head_names as head_names
+    from clearhead.inspection import heads_off as heads_off
+    from clearhead.inspection import pharaoh as pharaoh
+    from clearhead.inspection import read_pharaoh as read_pharaoh
     from clearhead.interop import load_huggingface as load_huggingface
     from clearhead.lectures import LECTURES as LECTURES
+    from clearhead.lectures import Break as Break
+    from clearhead.lectures import BreakReport as BreakReport
     from clearhead.lectures import Claim as Claim
     from clearhead.lectures import Evidence as Evidence
     from clearhead.lectures import EvidenceTable as EvidenceTable
+    from clearhead.lectures import Exercise as Exercise
+    from clearhead.lectures import Judgement as Judgement
     from clearhead.lectures import Outcome as Outcome
+    from clearhead.lectures import break_product as break_product
+    from clearhead.lectures import breaks as breaks
+    from clearhead.lectures import check_exercise as check_exercise
     from clearhead.lectures import claims as claims
     from clearhead.lectures import demonstrate as demonstrate
+    from clearhead.lectures import exercises as exercises
     from clearhead.lectures import find_claims as find_claims
+    from clearhead.lectures import find_exercise as find_exercise
     from clearhead.lectures import save_lecture_page as save_lecture_page
+    from clearhead.lectures import serve_lecture_page as serve_lecture_page
     from clearhead.machine import refuse_torch_without_room as refuse_torch_without_room
     from clearhead.models import BlockTree as BlockTree
     from clearhead.models import ClassifierModel as ClassifierModel
@@ -111,10 +131,14 @@ if TYPE_CHECKING:
     from clearhead.recipe import register as register
     from clearhead.recipe import register_metric as register_metric
     from clearhead.recipe import slots as slots
+    from clearhead.verbs import Alignments as Alignments
     from clearhead.verbs import AnswerStream as AnswerStream
+    from clearhead.verbs import Pruned as Pruned
+    from clearhead.verbs import PrunedSize as PrunedSize
     from clearhead.verbs import RecipeComparison as RecipeComparison
     from clearhead.verbs import Run as Run
     from clearhead.verbs import ScoredExample as ScoredExample
+    from clearhead.verbs import align as align
     from clearhead.verbs import answer_file as answer_file
     from clearhead.verbs import answer_lines as answer_lines
     from clearhead.verbs import check as check
@@ -124,9 +148,12 @@ if TYPE_CHECKING:
     from clearhead.verbs import evaluate as evaluate
     from clearhead.verbs import import_model as import_model
     from clearhead.verbs import load as load
+    from clearhead.verbs import look as look
+    from clearhead.verbs import prune as prune
     from clearhead.verbs import recipe_and_data as recipe_and_data
     from clearhead.verbs import score as score
     from clearhead.verbs import show as show
+    from clearhead.verbs import study_heads as study_heads
     from clearhead.verbs import train as train
 
 __version__ = "0.1.0"
@@ -134,7 +161,9 @@ __version__ = "0.1.0"
 # The front door first, then the order of a book, from the recipe to the whole model.
 _CONTENTS: dict[str, list[str]] = {
     "verbs": [
-        *("load", "train", "Run", "evaluate", "check", "score", "ScoredExample"),
+        *("load", "train", "Run", "evaluate", "check", "look", "score", "ScoredExample"),
+        *("align", "Alignments"),
+        *("study_heads", "prune", "Pruned", "PrunedSize"),
         *("answer_lines", "answer_file", "AnswerStream"),
         *("show", "cost", "crossover", "compare_recipes", "RecipeComparison", "import_model", "recipe_and_data"),
     ],
@@ -167,14 +196,26 @@ _CONTENTS: dict[str, list[str]] = {
     "costing.lectures": ["lecture_tables"],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
     "predictor": ["Predictor", "TextWriter", "Labeller", "Filler", "Answer", "UnknownCharacters"],
+    "inspection": [
+        "View",
+        "InexactAttribution",
+        "pharaoh",
+        "read_pharaoh",
+        "error_rate",
+        "heads_off",
+        "head_gates",
+        "head_names",
+    ],
     "interop": ["load_huggingface"],
     "lectures": [
         *("claims", "find_claims", "demonstrate", "Claim", "Outcome", "Evidence", "EvidenceTable", "LECTURES"),
-        "save_lecture_page",
+        *("save_lecture_page", "serve_lecture_page"),
+        *("exercises", "find_exercise", "check_exercise", "Exercise", "Judgement"),
+        *("breaks", "break_product", "Break", "BreakReport"),
     ],
     "machine": ["refuse_torch_without_room"],
     "data": ["Findings"],
-    "evaluation": ["Scores", "Metric"],
+    "evaluation": ["Scores", "Metric", "HeadStudy", "StudiedHead"],
     "errors": ["ClearheadError", "RecipeError", "DataError", "Interrupted", "Problem"],
 }
 _HOME = {name: layer for layer, names in _CONTENTS.items() for name in names}

@@ -1,6 +1,7 @@
 """Disentangled attention (L4.9): content and position have separate vectors and score terms (DeBERTa).
 
-Shapes: b batch, n queries, m keys, h heads, d features of a token, q features of a head, R rows of the table.
+Shapes: b batch, n queries, m keys, h heads, d features of a token, q and e features of a query and of a value in one
+head, R rows of the table.
 """
 
 import math
@@ -84,6 +85,8 @@ class DisentangledAttention(Heads):
             ``paper`` is δ(j, i).
         shared_projections: whether W_Q and W_K also project the table. Default: it has its own projections.
         choice: ``soft`` (the default) or ``hard``.
+        query_size: features of a query and of a key in one head, q. Default: width / heads.
+        value_size: features of a value in one head, e. Default: width / heads.
         bias: whether the projections have biases. Default: True.
         memory_width: features of the tokens that keys and values come from. Default: width.
         dropout: probability of dropping an attention weight during training. Default: 0.
@@ -99,25 +102,35 @@ class DisentangledAttention(Heads):
         p2c_index: Literal["released", "paper"] = "released",
         shared_projections: bool = False,
         choice: Choice = "soft",
+        query_size: int | None = None,
+        value_size: int | None = None,
         bias: bool = True,
         memory_width: int | None = None,
         dropout: float = 0.0,
     ) -> None:
-        super().__init__(width=width, heads=heads, memory_width=memory_width, bias=bias, dropout=dropout)
+        super().__init__(
+            width=width,
+            heads=heads,
+            query_size=query_size,
+            value_size=value_size,
+            memory_width=memory_width,
+            bias=bias,
+            dropout=dropout,
+        )
         self.terms, self.p2c_index, self.choice = tuple(sorted(set(terms))), p2c_index, check_choice(choice)
         self.scale = math.sqrt(len(self.terms) * self.query_size)
         self.score = DotScore()
         self.places = shared
-        own = not shared_projections
-        self.place_key = nn.Linear(width, width, bias=bias) if own and "c2p" in terms else None
-        self.place_query = nn.Linear(width, width, bias=bias) if own and "p2c" in terms else None
+        own, size = not shared_projections, heads * self.query_size
+        self.place_key = nn.Linear(width, size, bias=bias) if own and "c2p" in terms else None
+        self.place_query = nn.Linear(width, size, bias=bias) if own and "p2c" in terms else None
 
     @classmethod
     def from_spec(
         cls, spec: DisentangledSpec, *, width: int, memory_width: int, dropout: float, shared: RelativeTable
     ) -> "DisentangledAttention":
         """Build from a recipe; ``shared`` is what ``shared_part`` returned for the stack."""
-        settings = spec.model_dump(exclude={"kind", "span", "buckets", "normalised"})
+        settings = spec.model_dump(exclude={"kind", "kept", "span", "buckets", "normalised"})
         return cls(width=width, memory_width=memory_width, dropout=dropout, shared=shared, **settings)
 
     @staticmethod
@@ -146,10 +159,10 @@ class DisentangledAttention(Heads):
         self,
         query: Float[Tensor, "b h n q"],
         keys: Float[Tensor, "b h m q"],
-        values: Float[Tensor, "b h m q"],
+        values: Float[Tensor, "b h m e"],
         context: AttentionContext,
         cache: KeyValues | None,
-    ) -> Float[Tensor, "b h n q"]:
+    ) -> Float[Tensor, "b h n e"]:
         n, m = query.shape[2], keys.shape[2]
         rows, columns = context.queries, context.keys
         if rows is None or columns is None:
@@ -208,10 +221,10 @@ class DisentangledAttention(Heads):
         self,
         query: Float[Tensor, "b h n q"],
         keys: Float[Tensor, "b h m q"],
-        values: Float[Tensor, "b h m q"],
+        values: Float[Tensor, "b h m e"],
         context: AttentionContext,
         offset: int,
-    ) -> Float[Tensor, "b h n q"]:
+    ) -> Float[Tensor, "b h n e"]:
         """The same without storing n×m scores."""
         n, m = query.shape[2], keys.shape[2]
         span = self.places.span

@@ -83,6 +83,11 @@ class GridAttention(nn.Module):
             MultiHeadAttention.from_spec(spec, width=width, memory_width=memory_width, dropout=dropout), grid=grid
         )
 
+    @property
+    def tiles(self) -> dict[str, Cells]:
+        """The size of the tiles inside which each part attends, in the order in which they run."""
+        return {"inside": self.grid}
+
     def extra_repr(self) -> str:
         return f"{self.grid[0]} × {self.grid[1]} at once"
 
@@ -120,6 +125,11 @@ class AxialAttention(nn.Module):
         )
         return cls(rows, columns, grid=grid)
 
+    @property
+    def tiles(self) -> dict[str, Cells]:
+        """The size of the tiles inside which each part attends, in the order in which they run."""
+        return {"rows": (1, self.grid[1]), "columns": (self.grid[0], 1)}
+
     def extra_repr(self) -> str:
         return f"{self.grid[0]} rows, then {self.grid[1]} columns"
 
@@ -155,6 +165,11 @@ class WindowAttention(nn.Module):
         """Build from a recipe."""
         inside = MultiHeadAttention.from_spec(spec, width=width, memory_width=memory_width, dropout=dropout)
         return cls(inside, grid=grid, size=spec.size)
+
+    @property
+    def tiles(self) -> dict[str, Cells]:
+        """The size of the tiles inside which each part attends, in the order in which they run."""
+        return {"inside": (self.size, self.size)}
 
     def extra_repr(self) -> str:
         return f"{self.size} × {self.size} of {self.grid[0]} × {self.grid[1]}"

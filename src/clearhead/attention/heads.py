@@ -6,7 +6,7 @@ keys and values come from, q = d̃_q and e = d̃_v features inside a head, o = d
 
 from typing import Literal
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 
@@ -86,6 +86,21 @@ class Heads(nn.Module):
         """concat(head_1 … head_h) W_O."""
         joined: Tensor = self.output(heads.transpose(1, 2).flatten(2))
         return joined
+
+    def over_tokens(
+        self, weights: Float[Tensor, "b h n k"], keys: int, valid: Bool[Tensor, "b m"] | None = None
+    ) -> Float[Tensor, "b h n m"]:
+        """The weights by which the values of all ``keys`` tokens enter each head, from those that ``weights`` saw.
+
+        They are the same, unless an attention mixes tokens before it attends.
+        """
+        del keys, valid
+        return weights
+
+    @property
+    def gated(self) -> bool:
+        """Whether a hook changes the heads' outputs before W_O, so that W_O must be called as a module."""
+        return bool(self.output._forward_pre_hooks)
 
     def _split(self, joined: Float[Tensor, "b n hd"]) -> Float[Tensor, "b h n d2"]:
         batch, length, _ = joined.shape

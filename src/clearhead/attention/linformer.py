@@ -6,7 +6,7 @@ Shapes: b batch, n queries, m keys, h heads, k slots, N the longest sequence, q 
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from clearhead.attention.cache import KeyValues, remembered
@@ -88,7 +88,7 @@ class LinformerAttention(MultiHeadAttention):
         cls, spec: LinformerSpec, *, width: int, memory_width: int, dropout: float, shared: LengthMap | None = None
     ) -> "LinformerAttention":
         """Build from a recipe; ``shared`` is what ``shared_part`` returned for the stack."""
-        settings = spec.model_dump(exclude={"kind"})
+        settings = spec.model_dump(exclude={"kind", "kept"})
         return cls(width=width, memory_width=memory_width, dropout=dropout, shared=shared, **settings)
 
     @staticmethod
@@ -118,6 +118,13 @@ class LinformerAttention(MultiHeadAttention):
         keys, head_values = remembered(cache, slots, fixed=memory is not None)
         # no slot is masked
         return self.join(attend_heads(self, self.queries(tokens), keys, head_values, AttentionContext()))
+
+    def over_tokens(
+        self, weights: Float[Tensor, "b h n k"], keys: int, valid: Bool[Tensor, "b m"] | None = None
+    ) -> Float[Tensor, "b h n m"]:
+        """αF: the weights over slots, spread over the tokens in them; rows need not sum to 1."""
+        spread = weights @ self.shrink_values.weight[..., :keys]  # padding is on the right, so token j is at position j
+        return spread if valid is None else spread.masked_fill(~valid[:, None, None], 0.0)
 
     def _check_length(self, length: int, context: AttentionContext) -> None:
         real = length if context.valid is None else int(context.valid.sum(1).max())

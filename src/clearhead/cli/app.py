@@ -10,7 +10,9 @@ from clearhead.cli.cost import cost
 from clearhead.cli.evaluate import evaluate
 from clearhead.cli.importing import convert
 from clearhead.cli.lecture import lecture
+from clearhead.cli.look import look
 from clearhead.cli.presets import presets
+from clearhead.cli.prune import prune
 from clearhead.cli.run import run
 from clearhead.cli.score import score
 from clearhead.cli.show import AgainstCommand, show
@@ -29,11 +31,13 @@ app.command()(train)
 app.command("eval")(evaluate)
 app.command()(run)
 app.command()(score)
+app.command()(look)
 app.command()(check)
 app.command()(presets)
 app.command(cls=AgainstCommand)(show)
 app.command()(cost)
 app.command()(lecture)
+app.command()(prune)
 app.command("import")(convert)
 
 

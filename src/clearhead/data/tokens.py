@@ -22,6 +22,10 @@ MASK = "<mask>"
 MASKS = (MASK, "[MASK]")
 """How tokenizers spell it: ours and RoBERTa's, BERT's."""
 PAD, BOS, EOS, UNK = range(4)
+_PLAIN = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+_REST = [byte for byte in range(256) if byte not in _PLAIN]
+_BYTES = {chr(byte): byte for byte in _PLAIN} | {chr(256 + number): byte for number, byte in enumerate(_REST)}
+"""The byte for which each character of a byte-level token stands (GPT-2's table)."""
 Case = Literal["keep", "lower"]
 """What becomes of capital letters: `data.case`."""
 
@@ -144,6 +148,36 @@ class Codec:
         texts: list[str] = self._tokenizer.decode_batch([list(row) for row in ids], skip_special_tokens=True)
         return texts
 
+    def shown(self, ids: Sequence[int]) -> list[str]:
+        """Each token as people read it: spaces as spaces, bytes as the characters that they spell, specials by name.
+
+        A byte that is only a part of a character is written <0xE2>.
+        """
+        model = json.loads(self.to_json())
+        by_bytes = "ByteLevel" in json.dumps(model["decoder"])
+        names = [self._tokenizer.id_to_token(index) for index in ids]
+        return [
+            f"<{index}>"
+            if name is None
+            else name
+            if index in self.specials
+            else _spelt(name)
+            if by_bytes
+            else name.replace("\N{LOWER ONE EIGHTH BLOCK}", " ")
+            for index, name in zip(ids, names, strict=True)
+        ]
+
+    def number(self, word: str) -> int | None:
+        """The id of a token, as the tokenizer or ``shown`` writes it; None if there is no such token."""
+        found: int | None = self._tokenizer.token_to_id(word)
+        if found is not None:
+            return found
+        for text in (word, word.removeprefix(" ")):
+            ids = self._tokenizer.encode(text, add_special_tokens=False).ids
+            if len(ids) == 1 and self.shown(ids)[0].strip() == word.strip():
+                return int(ids[0])
+        return None
+
     @property
     def kind(self) -> Kind:
         """How this tokenizer cuts text."""
@@ -151,6 +185,15 @@ class Codec:
         if parts["model"]["type"] != "WordLevel":
             return "bpe" if parts["model"]["type"] == "BPE" else "unigram"
         return "symbols" if parts["pre_tokenizer"]["type"] == "WhitespaceSplit" else "characters"
+
+
+def _spelt(token: str) -> str:
+    """A token of a byte-level tokenizer as text."""
+    raw = bytes(_BYTES[character] for character in token)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return "".join(f"<0x{byte:02X}>" for byte in raw)
 
 
 def _closed(kind: Kind, texts: Texts, specials: Sequence[AddedToken]) -> Tokenizer:

@@ -2,6 +2,8 @@
 
 from clearhead.drawing.curve import curve, curve_svg
 from clearhead.drawing.figure import Bars, Figure, Heat, Lines, Series
+from clearhead.drawing.look_figure import look_svg
+from clearhead.drawing.look_text import look_lines
 from clearhead.drawing.picture import Drawing, draw
 from clearhead.drawing.svg import STYLE, svg
 from clearhead.drawing.text import text
@@ -17,6 +19,8 @@ __all__ = [
     "curve",
     "curve_svg",
     "draw",
+    "look_lines",
+    "look_svg",
     "svg",
     "text",
 ]

@@ -4,6 +4,7 @@ from clearhead.models.base import Model, State, Writer
 from clearhead.models.build import build, count_parameters
 from clearhead.models.device import pick_device, use_cores
 from clearhead.models.encoder import ClassifierModel, EncoderModel
+from clearhead.models.evaluating import AttentionChoice, device_of, evaluating
 from clearhead.models.file import SavedModel, add_tensors, load_model, save_model, stored_tensors
 from clearhead.models.influence import influence
 from clearhead.models.lm import LanguageModel
@@ -12,6 +13,7 @@ from clearhead.models.seq2seq import Seq2Seq
 from clearhead.models.tree import BlockTree, ModelBlock, block_tree
 
 __all__ = [
+    "AttentionChoice",
     "BlockTree",
     "ClassifierModel",
     "EncoderModel",
@@ -26,6 +28,8 @@ __all__ = [
     "block_tree",
     "build",
     "count_parameters",
+    "device_of",
+    "evaluating",
     "influence",
     "load_model",
     "model_bytes",

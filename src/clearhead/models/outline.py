@@ -46,10 +46,10 @@ _DRAWING = {
 def model_bytes(spec: ModelSpec) -> int:
     """Bytes of a model's weights and tables.
 
-    The layers of a stack are equal, so two of them give the size of ten thousand.
+    The layers of a stack are equal unless heads are removed, so two of them give the size of ten thousand.
     """
     deep = {name: part for name, part in _stacks(spec).items() if part.layers > _FEW}
-    if not deep:
+    if not deep or not _equal_layers(spec):
         return _bytes(outline(spec))
     shallow = _with_layers(spec, dict.fromkeys(deep, _FEW - 1))
     base = _bytes(outline(shallow))
@@ -70,6 +70,12 @@ def require_model_memory(spec: ModelSpec, copies: float = 1.0) -> None:
 def _stacks(spec: ModelSpec) -> dict[str, StackSpec]:
     parts = {name: getattr(spec, name) for name in type(spec).model_fields}
     return {name: part for name, part in parts.items() if isinstance(part, StackSpec)}
+
+
+def _equal_layers(spec: ModelSpec) -> bool:
+    """Whether no attention has heads removed."""
+    holders = [getattr(spec, name) for name in type(spec).model_fields]
+    return all(getattr(getattr(part, "attention", None), "kept", None) is None for part in holders)
 
 
 def _with_layers(spec: ModelSpec, layers: dict[str, int]) -> ModelSpec:

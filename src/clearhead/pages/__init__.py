@@ -6,5 +6,6 @@ one script, as browsers load no modules from ``file://``.
 
 from clearhead.pages.bundle import script
 from clearhead.pages.document import standalone
+from clearhead.pages.look import look_page
 
-__all__ = ["script", "standalone"]
+__all__ = ["look_page", "script", "standalone"]

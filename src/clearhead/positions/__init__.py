@@ -10,6 +10,7 @@ from clearhead.positions.base import (
     neighbouring_distances,
 )
 from clearhead.positions.grid import GridBias, GridSinusoids, grid_offset
+from clearhead.positions.heads import scheme_for_heads
 from clearhead.positions.numbering import positions_of
 from clearhead.positions.relative import AlibiBias, BucketBias, RotaryPosition, alibi_slopes, t5_bucket
 from clearhead.positions.shaw import ShawPosition, shaw_index
@@ -33,6 +34,7 @@ __all__ = [
     "grid_offset",
     "neighbouring_distances",
     "positions_of",
+    "scheme_for_heads",
     "shaw_index",
     "sinusoids",
     "t5_bucket",

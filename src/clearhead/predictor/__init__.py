@@ -9,6 +9,8 @@ from clearhead.predictor.journal import Journal, input_identity
 from clearhead.predictor.labeller import Labeller
 from clearhead.predictor.lines import Line, ReadAs, count_lines, lines_to_answer, require_files
 from clearhead.predictor.loading import load, predictor_of, ready
+from clearhead.predictor.looking import look_at_ids
+from clearhead.predictor.teaching import forced_batches
 from clearhead.predictor.unknown import UnknownCharacters, unknown_words
 from clearhead.predictor.workers import WorkerPool
 from clearhead.predictor.writer import TextWriter
@@ -31,9 +33,11 @@ __all__ = [
     "answer_lines",
     "count_lines",
     "forced",
+    "forced_batches",
     "input_identity",
     "lines_to_answer",
     "load",
+    "look_at_ids",
     "predictor_of",
     "ready",
     "require_files",

@@ -3,6 +3,7 @@
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -14,7 +15,8 @@ from torch import Tensor
 from clearhead.data import BadLine, Codec, format_of
 from clearhead.drawing.html import facts, fragment
 from clearhead.errors import ClearheadError, DataError
-from clearhead.models import Model, build
+from clearhead.inspection import Subject, View, heads_off
+from clearhead.models import Model, build, evaluating
 from clearhead.models.file import stored_tensors
 from clearhead.models.tree import in_one_line, shown_alone, sizes
 from clearhead.predictor.asked import the_columns, the_text, the_texts
@@ -128,6 +130,29 @@ class Predictor(ABC):
         del texts
         raise ClearheadError(f"a model of family {self.model.spec.family} has no encoder that gives vectors")
 
+    def look(
+        self, text: str, *, target: str | None = None, without: Sequence[str] = (), n_best: int = 5, **settings: Any
+    ) -> View:
+        """Answer one text and look inside: attention, where each token comes from, what each head did.
+
+        Args:
+            text: the text to answer.
+            target: an answer to look at instead of the model's own.
+            without: names of heads to switch off, as ``["cross.2.5"]``, while answering too.
+            n_best: how many answers to list, if the beam is wide enough. Default 5.
+            settings: settings of ``[decoding]`` by name, such as ``beam_size=8``.
+        """
+        spec = self.decoding(**settings)
+        off = (without,) if isinstance(without, str) else tuple(without)
+        # the lock is held while heads are off: they are off for everybody
+        with evaluating(self.model, gradients=True), heads_off(self.model, off) if off else nullcontext():
+            subject = self._subject(the_text(text), target, spec, n_best)
+        return View(self.model, subject, attention=spec.attention, off=off)
+
+    @abstractmethod
+    def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
+        """A text and its answer, or the ``target`` that is given, for inspection."""
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the recipe, the tokenizers and the weights; everything else is made from them."""
         codecs = [codec.to_json() for codec in dict.fromkeys([self.source, self.target])] if self._reads_text else []
@@ -150,6 +175,19 @@ class Predictor(ABC):
         other = copy.copy(self)
         other.recipe = self.recipe.updated(decoding=self.decoding(*overrides, **settings))
         return other
+
+    def with_model(self, model: Model, recipe: Recipe) -> "Predictor":
+        """Another model with the same tokenizers, as one of which heads were removed."""
+        return type(self)(model, recipe, (self.source, self.target) if self._reads_text else ())
+
+    @property
+    def tokenizers(self) -> dict[str, str]:
+        """The tokenizers as a model file keeps them."""
+        if not self._reads_text:
+            return {}
+        if self.source is self.target:
+            return {"shared": self.source.to_json()}
+        return {"source": self.source.to_json(), "target": self.target.to_json()}
 
     @abstractmethod
     def answers(

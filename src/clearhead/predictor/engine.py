@@ -24,8 +24,8 @@ from clearhead.decoding import (
 )
 from clearhead.errors import ClearheadError, Problem, RecipeError
 from clearhead.machine import require_memory
-from clearhead.models import LanguageModel, Model, Seq2Seq
-from clearhead.predictor.forced import evaluating, padded, spans
+from clearhead.models import LanguageModel, Model, Seq2Seq, evaluating
+from clearhead.predictor.forced import padded, spans
 from clearhead.recipe import DecodingSpec
 
 AUTO_TOKENS = 2048

@@ -15,11 +15,13 @@ from torch import Tensor
 from clearhead.blocks import Output
 from clearhead.data import PAD, Codec, Masker, Text, pieces
 from clearhead.errors import ClearheadError
-from clearhead.models import EncoderModel
+from clearhead.inspection import Subject
+from clearhead.models import EncoderModel, device_of, evaluating
 from clearhead.predictor.asked import the_number, the_texts
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import batch_budget, reach
-from clearhead.predictor.forced import ForcedLine, batches, device_of, evaluating, joined, padded
+from clearhead.predictor.forced import ForcedLine, batches, joined, padded
+from clearhead.predictor.looking import filled
 from clearhead.predictor.vectors import mean_vectors
 from clearhead.recipe import DecodingSpec, Recipe
 
@@ -82,6 +84,9 @@ class Filler(Predictor):
         lines = self._ids(the_texts(texts, "vectors"))
         rows = [self.source.wrapped(line, min(spec.max_source, self.reach - 2)) for line in lines]
         return mean_vectors(self.model, rows, self.model.states, batch_budget(spec), spec.attention)
+
+    def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
+        return filled(self, text, target, spec, n_best)
 
     def table(self, best: Answer) -> dict[str, Any]:
         return {"filled": best.text, "log_probability": best.log_probability}

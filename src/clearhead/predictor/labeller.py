@@ -12,11 +12,13 @@ from torch import Tensor
 
 from clearhead.data import BadLine, Codec, Labelled, pixels_of, unknown_labels
 from clearhead.errors import DataError
-from clearhead.models import ClassifierModel
+from clearhead.inspection import Subject
+from clearhead.models import ClassifierModel, device_of, evaluating
 from clearhead.predictor.asked import the_number, the_texts
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import batch_budget, reach
-from clearhead.predictor.forced import ForcedLine, batches, device_of, evaluating, padded, spans
+from clearhead.predictor.forced import ForcedLine, batches, padded, spans
+from clearhead.predictor.looking import labelled, pictured
 from clearhead.predictor.vectors import mean_vectors
 from clearhead.recipe import DecodingSpec, Recipe
 
@@ -60,6 +62,9 @@ class Labeller(Predictor):
         lines = self._ids(the_texts(texts, "vectors"))
         rows = [self.source.wrapped(line, min(spec.max_source, self.reach - 2)) for line in lines]
         return mean_vectors(self.model, rows, self.model.states, batch_budget(spec), spec.attention)
+
+    def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
+        return labelled(self, text, target, spec, n_best)
 
     def table(self, best: Answer) -> dict[str, Any]:
         probabilities = dict(best.probabilities or {})
@@ -123,6 +128,9 @@ class ImageLabeller(Labeller):
             with evaluating(self.model, spec.attention):
                 found.append(self.model.states(torch.stack([pixels[row] for row in rows])).mean(1).cpu())
         return torch.cat(found[1:] or found).clone()
+
+    def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
+        return pictured(self, text, target, spec, n_best)
 
     def _unknown(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         return [()] * len(texts)  # pixels are numbers

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from clearhead.models import Model
-from clearhead.predictor.forced import AttentionChoice, batches, device_of, evaluating, padded
+from clearhead.models import AttentionChoice, Model, device_of, evaluating
+from clearhead.predictor.forced import batches, padded
 
 Read = Callable[[Int[Tensor, "b n"], Bool[Tensor, "b n"] | None], Float[Tensor, "b n d"]]
 """The encoder: from token ids, and where they are not padding, to a vector for each token."""

@@ -9,11 +9,13 @@ from torch import Tensor
 from clearhead.data import Codec, windows
 from clearhead.decoding import Allowed, Hypothesis
 from clearhead.errors import ClearheadError
+from clearhead.inspection import Subject
 from clearhead.models import LanguageModel, Model, Seq2Seq
 from clearhead.predictor.asked import the_number, the_text, the_texts
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import Engine, batch_budget
 from clearhead.predictor.forced import ForcedLine, forced, forced_windows, joined
+from clearhead.predictor.looking import written
 from clearhead.predictor.unknown import warn_unknown
 from clearhead.predictor.vectors import mean_vectors
 from clearhead.recipe import DecodingSpec, Recipe
@@ -93,6 +95,9 @@ class TextWriter(Predictor):
         return mean_vectors(
             model, rows, lambda ids, valid: model.encode(ids, valid).states, batch_budget(spec), spec.attention
         )
+
+    def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
+        return written(self, text, target, spec, n_best)
 
     def table(self, best: Answer) -> dict[str, Any]:
         return {"target": best.text, "log_probability": best.log_probability, "finished": best.finished}

@@ -3,11 +3,20 @@
 ``read_recipe("tiny", "model.layers=2")`` reads a preset or a TOML file with overrides; ``register`` adds a kind.
 """
 
-from clearhead.recipe.attention import AttentionPlace, AttentionSpec, DisentangledSpec, LinformerSpec, MultiHeadSpec
+from clearhead.recipe.attention import (
+    AttentionPlace,
+    AttentionSpec,
+    DisentangledSpec,
+    FreeHeadsSpec,
+    LinformerSpec,
+    MultiHeadSpec,
+)
+from clearhead.recipe.convolutional import ConvolutionalDecoderSpec, ConvolutionalEncoderSpec, ConvolutionalSpec
 from clearhead.recipe.data import TASKS, DataSpec, TokenizerSpec
 from clearhead.recipe.differences import Difference, differences
 from clearhead.recipe.feedforward import FeedForwardSpec, GatedSpec, OuterSpec, SingleSpec, StandardSpec
 from clearhead.recipe.grid import AxialSpec, GridSpec, PatchesSpec, Relative2dSpec, Sinusoidal2dSpec, WindowSpec
+from clearhead.recipe.local import LocalSpec
 from clearhead.recipe.metrics import (
     Material,
     MetricKind,
@@ -65,6 +74,7 @@ from clearhead.recipe.stack import (
     DecoderSpec,
     DropoutSpec,
     EncoderSpec,
+    ResidualSpec,
     StackSpec,
     TransformerDecoderSpec,
     TransformerEncoderSpec,
@@ -87,6 +97,9 @@ __all__ = [
     "AxialSpec",
     "BahdanauSpec",
     "ClassifierSpec",
+    "ConvolutionalDecoderSpec",
+    "ConvolutionalEncoderSpec",
+    "ConvolutionalSpec",
     "CrossSpec",
     "DataSpec",
     "DecoderSpec",
@@ -98,6 +111,7 @@ __all__ = [
     "EncoderModelSpec",
     "EncoderSpec",
     "FeedForwardSpec",
+    "FreeHeadsSpec",
     "GatedSpec",
     "Given",
     "GridSpec",
@@ -109,6 +123,7 @@ __all__ = [
     "LayerNormSpec",
     "LearnedSpec",
     "LinformerSpec",
+    "LocalSpec",
     "LuongSpec",
     "MaskingSpec",
     "Material",
@@ -128,6 +143,7 @@ __all__ = [
     "RecurrentEncoderSpec",
     "RecurrentSpec",
     "Relative2dSpec",
+    "ResidualSpec",
     "RmsNormSpec",
     "RotarySpec",
     "ScheduleSpec",

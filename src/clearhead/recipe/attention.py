@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -12,6 +12,8 @@ from clearhead.recipe.spec import KindSpec
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Term = Literal["c2c", "c2p", "p2c"]
+Kept = list[Annotated[list[Count], Field(min_length=1)]]
+"""For each layer the heads that it keeps, counting from 1."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class AttentionPlace:
     """Rows and columns of the patches that an image is cut into; None for text."""
     class_token: bool = False
     """One more token stands before the grid."""
+    layers: int = 1
+    """How many layers have such an attention."""
 
 
 class AttentionSpec(KindSpec):
@@ -60,6 +64,20 @@ class AttentionSpec(KindSpec):
         """(d̃_q, d̃_v), the features of a query and of a value in one head, for tokens of this width."""
         return width // self.heads, width // self.heads
 
+    def kept_in(self, layer: int) -> list[int] | None:
+        """The heads that a layer keeps, both counting from 1; None if it keeps all of them."""
+        del layer
+        return None
+
+    def in_layer(self, layer: int, width: int) -> Self:
+        """The attention of one layer, from 1: with the heads that it keeps, whose sizes are as if all were there."""
+        kept = self.kept_in(layer)
+        if kept is None:
+            return self
+        query_size, value_size = self.sizes(width)
+        changes = {"heads": len(kept), "query_size": query_size, "value_size": value_size, "kept": None}
+        return self.model_copy(update=changes)
+
     def refusals(self, place: AttentionPlace) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for everything that cannot work in this place."""
         if self.planar and place.grid is None:
@@ -80,15 +98,52 @@ class AttentionSpec(KindSpec):
             yield "kind", f"{self.kind} attention does not know {place.position.kind} positions"
 
 
-class MultiHeadSpec(AttentionSpec):
-    """Multi-head attention with free sizes (L0.7): several attentions side by side, concatenated."""
+class FreeHeadsSpec(AttentionSpec):
+    """The base of attentions whose heads have free sizes (L0.7), so that some of them can be removed."""
 
-    relative: ClassVar[bool] = True
-    kind: Literal["multihead"] = "multihead"
     query_size: Count | None = None
     """Features of a query and a key in one head, d̃_q; without it width / heads."""
     value_size: Count | None = None
     """Features of a value in one head, d̃_v; without it width / heads."""
+    kept: Kept | None = None
+    """For each layer which of its `heads` it keeps, counting from 1, as `[[1, 3], [2]]`; without it all of them.
+    `clearhead prune` removes heads and writes this; sizes and positions of a head stay as if all were there."""
+
+    def sizes(self, width: int) -> tuple[int, int]:
+        """Given sizes, or width / heads."""
+        return self.query_size or width // self.heads, self.value_size or width // self.heads
+
+    def kept_in(self, layer: int) -> list[int] | None:
+        """What `kept` says, unless it names all heads."""
+        kept = None if self.kept is None else self.kept[layer - 1]
+        return None if kept is None or len(kept) == self.heads else kept
+
+    def refusals(self, place: AttentionPlace) -> Iterator[tuple[str, str]]:
+        """Sizes that do not fit each other, and heads that are not there to be kept."""
+        if place.width % self.heads and (self.query_size is None or self.value_size is None):
+            yield (
+                "heads",
+                f"heads ({self.heads}) must divide the width ({place.width}), "
+                "unless query_size and value_size are both given",
+            )
+            return
+        yield from super().refusals(place)
+        if self.kept is not None:
+            yield from self._kept_refusals(self.kept, place)
+
+    def _kept_refusals(self, kept: Kept, place: AttentionPlace) -> Iterator[tuple[str, str]]:
+        if len(kept) != place.layers:
+            yield "kept", f"names the heads of {len(kept)} layers, and there are {place.layers}"
+        for layer, heads in enumerate(kept, start=1):
+            if heads != sorted(set(heads)) or heads[-1] > self.heads:
+                yield "kept", f"layer {layer}: {heads} is not a rising list of heads from 1 to {self.heads}"
+
+
+class MultiHeadSpec(FreeHeadsSpec):
+    """Multi-head attention with free sizes (L0.7): several attentions side by side, concatenated."""
+
+    relative: ClassVar[bool] = True
+    kind: Literal["multihead"] = "multihead"
     score: Literal["dot", "multiplicative", "additive"] = "dot"
     """How a query meets a key: q·k, q·W·k, or u·tanh(q + k)."""
     scale: Literal["sqrt", "dim", "none"] | Annotated[float, Field(gt=0, le=1e6)] = "sqrt"
@@ -102,21 +157,13 @@ class MultiHeadSpec(AttentionSpec):
     bias: bool = True
     """A bias in each projection."""
 
-    def sizes(self, width: int) -> tuple[int, int]:
-        """Given sizes, or width / heads."""
-        return self.query_size or width // self.heads, self.value_size or width // self.heads
-
     def refusals(self, place: AttentionPlace) -> Iterator[tuple[str, str]]:
         """Sizes that do not fit each other, and positions that this score cannot carry."""
-        even = place.width % self.heads == 0
-        if not even and (self.query_size is None or self.value_size is None):
-            yield (
-                "heads",
-                f"heads ({self.heads}) must divide the width ({place.width}), "
-                "unless query_size and value_size are both given",
-            )
+        problems = list(super().refusals(place))
+        yield from problems
+        if any(setting == "heads" for setting, _ in problems):
             return
-        yield from super().refusals(place)
+        even = place.width % self.heads == 0
         query_size, value_size = self.sizes(place.width)
         if not self.projections:
             if not even or (query_size, value_size) != (place.width // self.heads,) * 2:
@@ -135,6 +182,13 @@ class MultiHeadSpec(AttentionSpec):
             )
         if place.position is not None:
             yield from self._position_refusals(place.position, query_size)
+
+    def _kept_refusals(self, kept: Kept, place: AttentionPlace) -> Iterator[tuple[str, str]]:
+        yield from super()._kept_refusals(kept, place)
+        if not self.projections:
+            yield "kept", "without projections a head is a slice of the tokens: it has no weights to remove"
+        if not self.output:
+            yield "kept", "without W_O the heads' outputs together are as wide as the tokens: none can be removed"
 
     def _position_refusals(self, position: PositionSpec, query_size: int) -> Iterator[tuple[str, str]]:
         if position.multiplies and self.score == "additive":
@@ -161,7 +215,7 @@ class LinformerSpec(MultiHeadSpec):
     """What shares the weights of the sums: nothing, all heads, also keys and values, also all layers of a stack."""
 
 
-class DisentangledSpec(AttentionSpec):
+class DisentangledSpec(FreeHeadsSpec):
     """Content and distance meet separately (L4.9, DeBERTa): content to content, to position, and back."""
 
     shared_by: ClassVar[tuple[str, ...]] = ("encoder", "decoder")

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from clearhead.recipe.attention import AttentionPlace, Count, MultiHeadSpec
+from clearhead.recipe.attention import AttentionPlace, Count, Kept, MultiHeadSpec
 from clearhead.recipe.position import PositionSpec, SinusoidalSpec
 from clearhead.recipe.registry import register
 from clearhead.recipe.spec import Spec
@@ -76,6 +76,10 @@ class AxialSpec(_Cut):
 
     kind: Literal["axial"] = "axial"  # type: ignore[assignment]
 
+    def _kept_refusals(self, kept: Kept, place: AttentionPlace) -> Iterator[tuple[str, str]]:
+        del kept, place
+        yield "kept", "axial attention has heads along rows and along columns, and one setting for both"
+
 
 class WindowSpec(_Cut):
     """Attention inside square windows of a grid, which do not see each other."""
@@ -108,6 +112,7 @@ class Sinusoidal2dSpec(SinusoidalSpec):
 class Relative2dSpec(PositionSpec):
     """A learned bias per head and distance in rows and columns, shared by all layers of a stack; any grid."""
 
+    per_head: ClassVar[bool] = True
     enters: ClassVar[Literal["embedding", "attention"]] = "attention"
     planar: ClassVar[bool] = True
     kind: Literal["relative-2d"] = "relative-2d"

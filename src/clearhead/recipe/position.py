@@ -21,6 +21,8 @@ class PositionSpec(KindSpec):
     """Acts on products of queries with keys, so that it needs a score that is one."""
     per_layer: ClassVar[bool] = False
     """Every layer of a stack has weights of its own; otherwise all layers share one scheme."""
+    per_head: ClassVar[bool] = False
+    """Gives every head a bias of its own; where heads are removed, the others keep theirs."""
     planar: ClassVar[bool] = False
     """Knows the rows and columns of a grid; its module is then given the grid."""
 
@@ -72,6 +74,7 @@ class T5BucketsSpec(PositionSpec):
     """A learned bias per head and bucket of distances, shared by all layers of a stack; any length."""
 
     enters: ClassVar[Literal["embedding", "attention"]] = "attention"
+    per_head: ClassVar[bool] = True
     kind: Literal["t5"] = "t5"
     buckets: Annotated[int, Field(ge=4, le=1_000_000, multiple_of=2)] = 32
     """How many buckets; half of them for each direction where both are seen."""
@@ -90,6 +93,7 @@ class AlibiSpec(PositionSpec):
     """A fixed bias per head that grows with the distance, −slope · |j − i|; any length, and nothing to learn."""
 
     enters: ClassVar[Literal["embedding", "attention"]] = "attention"
+    per_head: ClassVar[bool] = True
     kind: Literal["alibi"] = "alibi"
 
 

@@ -3,23 +3,31 @@
 Nothing here imports torch before it is needed, so that a mistake in what was asked for is reported at once.
 """
 
+from clearhead.verbs.align import Alignments, align
 from clearhead.verbs.answer import AnswerStream, answer_file, answer_lines
 from clearhead.verbs.check import check
 from clearhead.verbs.compare import RecipeComparison, compare_recipes
 from clearhead.verbs.cost import cost, crossover
 from clearhead.verbs.evaluate import ScoredExample, evaluate, score
+from clearhead.verbs.heads import study_heads
 from clearhead.verbs.importing import import_model
 from clearhead.verbs.inputs import recipe_and_data
+from clearhead.verbs.look import look
 from clearhead.verbs.naming import load, model_named, recipe_named
+from clearhead.verbs.prune import Pruned, PrunedSize, prune
 from clearhead.verbs.run import Run
 from clearhead.verbs.show import show
 from clearhead.verbs.train import train
 
 __all__ = [
+    "Alignments",
     "AnswerStream",
+    "Pruned",
+    "PrunedSize",
     "RecipeComparison",
     "Run",
     "ScoredExample",
+    "align",
     "answer_file",
     "answer_lines",
     "check",
@@ -29,10 +37,13 @@ __all__ = [
     "evaluate",
     "import_model",
     "load",
+    "look",
     "model_named",
+    "prune",
     "recipe_and_data",
     "recipe_named",
     "score",
     "show",
+    "study_heads",
     "train",
 ]

@@ -124,6 +124,20 @@ def score(
                 yield ScoredExample(found, line.log_probability, line.log_probabilities)
 
 
+def read_for(
+    model: "str | Path | Run | Predictor",
+    where: Where,
+    columns: Sequence[str] | None,
+    settings: Changes,
+    listener: Listener,
+) -> "tuple[Predictor, Found]":
+    """A model, and the examples of a file such as it was trained on."""
+    reading, others = _reading(settings, columns)
+    _require_names(model, where)
+    predictor = model_named(model, others)
+    return predictor, _examples(predictor, where, reading, listener)
+
+
 def _reading(changes: Changes, columns: Sequence[str] | None) -> tuple[DataSpec, Changes]:
     """How data are read, and the other settings, which the model judges; no more of ``[data]`` can be set."""
     table, words = split(changes)

@@ -4,7 +4,14 @@ from dataclasses import replace
 
 from sympy import Expr, Integer
 
-from clearhead.costing.forms.attention import AttentionForm, AttentionSetting, choose, remembered, without_weights
+from clearhead.costing.forms.attention import (
+    AttentionForm,
+    AttentionSetting,
+    choose,
+    head_sizes,
+    remembered,
+    without_weights,
+)
 from clearhead.costing.forms.letters import later, least
 from clearhead.costing.forms.norm import token_norm
 from clearhead.costing.forms.position import distances_within
@@ -20,12 +27,15 @@ def _rows(spec: DisentangledSpec, ledger: Ledger, part: str, length: Expr | None
     return 2 * (reach if length is None else least(length, reach))
 
 
-def _projected(spec: DisentangledSpec, ledger: Ledger, width: Expr, rows: Expr, *, known: bool = False) -> list[Sketch]:
+def _projected(
+    spec: DisentangledSpec, ledger: Ledger, width: Expr, rows: Expr, *, part: str, known: bool = False
+) -> list[Sketch]:
     """K^r and Q^r: rows·d² each, once for a batch."""
+    h, q, _ = head_sizes(spec, ledger, width, part)
     table = replace(ledger.input(rows, width), storage=Storage(Integer(0), number=0))  # a slice of the table itself
     vectors = token_norm(table, affine=True) if spec.normalised else table
     terms = [term for term in ("c2p", "p2c") if term in spec.terms]
-    return [vectors.linear(width, bias=spec.bias, known=known or spec.shared_projections) for _ in terms]
+    return [vectors.linear(h * q, bias=spec.bias, known=known or spec.shared_projections) for _ in terms]
 
 
 def _disentangled(
@@ -33,14 +43,14 @@ def _disentangled(
 ) -> Sketch:
     """4nd² + (1 or 2)·n²d + 4n·min(n, k)·d, and 4·min(n, k)·d² once for a batch."""
     ledger, width = x.ledger, x.shape[-1]
-    h = ledger.letters("h", spec.heads, setting.part)
+    h, q, e = head_sizes(spec, ledger, width, setting.part)
 
-    def project(tokens: Sketch) -> Sketch:
-        return tokens.linear(width, bias=spec.bias).split_heads(h)
+    def project(tokens: Sketch, size: Expr) -> Sketch:
+        return tokens.linear(h * size, bias=spec.bias).split_heads(h)
 
-    query = project(x)
+    query = project(x, q)
     keys, values = remembered(
-        x if memory is None else memory, lambda seen: (project(seen), project(seen)), setting=setting
+        x if memory is None else memory, lambda seen: (project(seen, q), project(seen, e)), setting=setting
     )
     if x.shape[-2] == 0:  # no queries yet: what decoding computes once
         _prepared(spec, ledger, width, setting.part)
@@ -74,7 +84,7 @@ def _scores(
             terms.append(products.sum(*batch, m).view(*batch, n, m))
         return _sum(terms)
     rows = _rows(spec, ledger, setting.part, None if cached else later(n, m))
-    places = _projected(spec, ledger, width, rows, known=cached and setting.stored)
+    places = _projected(spec, ledger, width, rows, part=setting.part, known=cached and setting.stored)
     index = ledger.constant(n, m, size=INDEX).storage
     back = index if spec.p2c_index == "released" else ledger.constant(n, m, size=INDEX).storage
     meetings = {"c2p": (query, index), "p2c": (keys, back)}
@@ -94,7 +104,7 @@ def _sum(terms: list[Sketch]) -> Sketch:
 
 def _prepared(spec: DisentangledSpec, ledger: Ledger, width: Expr, part: str) -> None:
     """What decoding computes once: all positions are projected."""
-    _projected(spec, ledger, width, _rows(spec, ledger, part, None))
+    _projected(spec, ledger, width, _rows(spec, ledger, part, None), part=part)
 
 
 def _blockwise(
@@ -107,7 +117,7 @@ def _blockwise(
     span = ledger.letters("k", spec.span, setting.part)
     distances = distances_within(span, n, m)
     rows = _rows(spec, ledger, setting.part, later(n, m))
-    places = _projected(spec, ledger, width, rows)
+    places = _projected(spec, ledger, width, rows, part=setting.part)
     index = ledger.constant(distances, size=INDEX).storage
     for _ in places:
         ledger.save(index if spec.p2c_index == "released" else ledger.constant(distances, size=INDEX).storage)

@@ -125,6 +125,7 @@ class Ledger:
         self.root = LedgerBlock(name)
         self._open = [self.root]
         self._saved: set[Storage] = set()
+        self._left_out: frozenset[str] = frozenset()
         self._layers: tuple[int, Storage, LedgerBlock] | None = None
         """While layers run: the first storage of their own, their input, and the block around them."""
 
@@ -149,6 +150,15 @@ class Ledger:
             yield
         finally:
             self._open.pop()
+
+    @contextmanager
+    def without(self, *what: Literal["parameters", "saved"]) -> Iterator[None]:
+        """Leave out parameters, or what autograd keeps: for weights that stand in one place and are used in another."""
+        before, self._left_out = self._left_out, self._left_out | set(what)
+        try:
+            yield
+        finally:
+            self._left_out = before
 
     def repeat(self, name: str, times: int, letter: Expr, layer: Map, x: "Sketch", *, uneven: bool = False) -> "Sketch":
         """Equal layers: the first one and the second one are run, all others are as the second.
@@ -193,7 +203,7 @@ class Ledger:
 
     def save(self, storage: Storage) -> None:
         """Autograd keeps this, once however many operations need it."""
-        if storage in self._saved:
+        if storage in self._saved or "saved" in self._left_out:
             return
         self._saved.add(storage)
         block = self.here
@@ -204,6 +214,8 @@ class Ledger:
 
     def parameter(self, *shape: Expr | int, kind: Literal["matrix", "vector", "table"] = "matrix") -> None:
         """Learned numbers."""
+        if "parameters" in self._left_out:
+            return
         size = product(*shape)
         self.count("tensors", ONE)
         self.count({"matrix": "matrices", "vector": "vectors", "table": "tables"}[kind], size)

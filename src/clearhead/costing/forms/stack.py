@@ -3,58 +3,106 @@
 Blocks are named as the modules are, so that each can be found in a traced graph.
 """
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from itertools import groupby
 
-from sympy import Expr
+from sympy import Expr, Integer
 
 from clearhead.costing.forms.attention import AttentionSetting, attention_form
 from clearhead.costing.forms.inputs import Inputs, StackRole, embed, patch_grid, run_norm
 from clearhead.costing.forms.letters import B
 from clearhead.costing.forms.position import PositionSetting, Scheme
 from clearhead.costing.forms.sketch import ZERO, Ledger, LedgerBlock, Map, Sketch
-from clearhead.recipe import AttentionSpec, PositionSpec, TransformerSpec, cost_of
+from clearhead.recipe import AttentionSpec, PositionSpec, ResidualSpec, TransformerSpec, cost_of
+
+
+def add_and_norm(stack: ResidualSpec, name: str, part: Map, x: Sketch) -> Sketch:
+    """A sublayer inside its Add & Norm: norm(x + f(x)), or x + f(norm(x))."""
+    ledger, outside = x.ledger, LedgerBlock(f"around_{name}")
+
+    def norm(y: Sketch) -> Sketch:
+        with ledger.inside(outside):
+            return run_norm(stack.norm, y)
+
+    change = ledger.measured(name, part, norm(x) if stack.norm.place == "pre" else x)
+    taken = ledger.here.parts[-1].span
+    ledger.here.parts.append(outside)
+    with ledger.inside(outside):
+        if stack.residual and change.shape[-1] != x.shape[-1]:  # x is projected to what the sublayer puts out
+            y = change.add(ledger.measured("project", lambda z: z.linear(change.shape[-1], bias=False), x))
+        else:
+            y = x.add(change) if stack.residual else change
+    y = norm(y) if stack.norm.place == "post" else y
+    outside.span = y.time.since(x.time).since(taken)
+    return y
+
+
+@dataclass(frozen=True)
+class EqualLayers:
+    """Layers in a row with the same sizes.
+
+    They are all layers of a stack, unless heads are removed from some, or the last one puts out another width.
+    """
+
+    first: int
+    """The first of them, from 0."""
+    count: int
+    attention: AttentionSpec
+    cross: AttentionSpec | None
+    fewer: bool
+    """Whether heads of self-attention are removed, so that they use a part of the stack's biases alone."""
+    ends: bool = False
+    """Whether it is the last layer, and its net puts out another width."""
+
+
+def equal_layers(stack: TransformerSpec, cross: AttentionSpec | None) -> Iterator[EqualLayers]:
+    """The layers of a stack, as many as possible at a time."""
+
+    other_end = stack.out_width != stack.width
+
+    def own(number: int) -> tuple[AttentionSpec, AttentionSpec | None, bool]:
+        across = None if cross is None else cross.in_layer(number, stack.width)
+        return stack.attention.in_layer(number, stack.width), across, other_end and number == stack.layers
+
+    if not other_end and all(getattr(kind, "kept", None) is None for kind in (stack.attention, cross)):
+        yield EqualLayers(0, stack.layers, stack.attention, cross, fewer=False)
+        return
+    first = 0
+    for (attention, across, ends), group in groupby(range(1, stack.layers + 1), key=own):
+        count = len(list(group))
+        fewer = attention.heads != stack.attention.heads
+        yield EqualLayers(first, count, attention, across, fewer=fewer, ends=ends)
+        first += count
 
 
 def layer(
     stack: TransformerSpec,
+    attention: AttentionSpec,
     *,
     setting: AttentionSetting,
-    position_setting: PositionSetting | None,
+    own_scheme: Callable[[Ledger], Scheme] | None,
     cross: AttentionSpec | None = None,
     memory: Sketch | None = None,
     across: AttentionSetting | None = None,
+    ends: bool = False,
 ) -> Map:
     """Self-attention, perhaps attention over a memory, and the point-wise net, each inside its Add & Norm.
 
-    ``position_setting`` is given if every layer has relative positions of its own.
+    ``own_scheme`` is given if every layer has relative positions of its own; ``ends`` if it is the last layer, and its
+    net puts out another width.
     """
 
     def around(name: str, part: Map, x: Sketch) -> Sketch:
-        ledger, outside = x.ledger, LedgerBlock(f"around_{name}")
-
-        def norm(y: Sketch) -> Sketch:
-            with ledger.inside(outside):
-                return run_norm(stack.norm, y)
-
-        change = ledger.measured(name, part, norm(x) if stack.norm.place == "pre" else x)
-        taken = ledger.here.parts[-1].span
-        ledger.here.parts.append(outside)
-        with ledger.inside(outside):
-            y = x.add(change) if stack.residual else change
-        y = norm(y) if stack.norm.place == "post" else y
-        outside.span = y.time.since(x.time).since(taken)
-        return y
+        return add_and_norm(stack, name, part, x)
 
     def one(x: Sketch) -> Sketch:
-        own = (
-            setting
-            if position_setting is None
-            else replace(setting, scheme=run_scheme(stack.position, x.ledger, position_setting))
-        )
-        x = around("attention", lambda y: cost_of(stack.attention)(stack.attention, y, setting=own), x)
+        own = setting if own_scheme is None else replace(setting, scheme=own_scheme(x.ledger))
+        x = around("attention", lambda y: cost_of(attention)(attention, y, setting=own), x)
         if cross is not None:
             x = around("cross", lambda y: cost_of(cross)(cross, y, memory, setting=across), x)
-        net = stack.feedforward
+        net = stack.feedforward if ends else stack.feedforward.replaced(out_width=None)
         return around("feedforward", lambda y: cost_of(net)(net, y, part=setting.part), x)
 
     return one
@@ -76,14 +124,18 @@ def _position_setting(
         ledger.letters(name, size, part) if size * stack.attention.heads != stack.width else width / heads
         for name, size in zip(("d_q", "d_v"), stack.attention.sizes(stack.width), strict=True)
     )
+    keys, extent = setting.so_far or queries, attention_form(stack.attention).extent
+    if extent is not None:
+        queries, keys = extent(stack.attention, ledger, queries, keys, part)
     return PositionSetting(
         heads=heads,
         head_size=head_size,
         value_size=value_size,
         queries=queries,
-        keys=setting.so_far or queries,
+        keys=keys,
         part=part,
         grid=setting.grid,
+        in_windows=extent is not None,
     )
 
 
@@ -99,45 +151,75 @@ class TransformerForm:
         grid = None if inputs.patches is None else patch_grid(ledger, inputs.patches)
         with ledger.block(role.name) as block:
             x = embed(ledger, spec, inputs, role, position=spec.position, norm=spec.norm)
-            length, position_setting = x.shape[-2], None
+            groups = list(equal_layers(spec, role.cross))
             setting = AttentionSetting(part=part, causal=spec.causal, so_far=role.so_far, grid=grid)
+            position_setting = None
             if spec.position.enters == "attention":
-                position_setting = _position_setting(spec, ledger, queries=length, setting=setting)
+                position_setting = _position_setting(spec, ledger, queries=x.shape[-2], setting=setting)
                 if not spec.position.per_layer:
-                    setting, position_setting = (
-                        replace(setting, scheme=run_scheme(spec.position, ledger, position_setting)),
-                        None,
-                    )
+                    used = not spec.position.per_head or not all(group.fewer for group in groups)
+                    with nullcontext() if used else ledger.without("saved"):
+                        setting = replace(setting, scheme=run_scheme(spec.position, ledger, position_setting))
             for kind, mark in ((spec.attention, part), (role.cross, "cross")):
                 if kind is not None:
                     attention_form(kind).shared(kind, ledger, x.shape[-1], mark)
-            across = AttentionSetting(part="cross", stored=role.stored)
-            one = layer(
-                spec,
-                setting=setting,
-                position_setting=position_setting,
-                cross=role.cross,
-                memory=role.memory,
-                across=across,
-            )
-            x = ledger.repeat("layers", spec.layers, ledger.letters("L", spec.layers, part), one, x)
+            for group in groups:
+                one = self._layer(group, role, setting, position_setting)
+                x = ledger.repeat(self._name(group), group.count, self._times(group, ledger, part), one, x)
             if spec.norm.has_final:
                 x = ledger.measured("final_norm", lambda y: cost_of(spec.norm)(spec.norm, y), x)
             block.span = x.time
         return x
 
+    def _layer(
+        self, group: EqualLayers, role: StackRole, setting: AttentionSetting, position_setting: PositionSetting | None
+    ) -> Map:
+        """One of some equal layers; ``position_setting`` is given if positions act inside attention."""
+        position = self.spec.position
+        alone = position.per_head and group.fewer  # its heads are a part of those that the stack's scheme is for
+
+        def own_scheme(ledger: Ledger) -> Scheme:
+            assert position_setting is not None
+            if not alone:
+                return run_scheme(position, ledger, position_setting)
+            heads = ledger.letters("h", group.attention.heads, role.part)
+            with ledger.without("parameters"):
+                return run_scheme(position, ledger, replace(position_setting, heads=heads))
+
+        return layer(
+            self.spec,
+            group.attention,
+            setting=setting,
+            own_scheme=own_scheme if position_setting is not None and (alone or position.per_layer) else None,
+            cross=group.cross,
+            memory=role.memory,
+            across=AttentionSetting(part="cross", stored=role.stored),
+            ends=group.ends,
+        )
+
     def out_width(self, ledger: Ledger) -> Expr:
         """Features of the vectors that an encoder hands on."""
-        return ledger.letters("d", self.spec.width, "enc")
+        wide = self.spec.out_width == self.spec.width
+        return ledger.letters("d" if wide else "v", self.spec.out_width, "enc")
 
     def prepare(self, ledger: Ledger, role: StackRole) -> None:
         """What decoding does once: the memory's keys and values in every layer, and projected positions."""
         width = ledger.letters("d", self.spec.width, role.part)
-        with ledger.block(role.name), ledger.block("layers") as layers:
-            layers.times = ledger.letters("L", self.spec.layers, role.part)
-            with ledger.block("attention"):
-                attention_form(self.spec.attention).prepared(self.spec.attention, ledger, width, role.part)
-            if role.cross is not None:
-                with ledger.block("cross"):  # no queries yet
-                    none = ledger.input(B, ZERO, width)
-                    cost_of(role.cross)(role.cross, none, role.memory, setting=AttentionSetting(part="cross"))
+        with ledger.block(role.name):
+            for group in equal_layers(self.spec, role.cross):
+                with ledger.block(self._name(group)) as layers:
+                    layers.times = self._times(group, ledger, role.part)
+                    with ledger.block("attention"):
+                        attention_form(group.attention).prepared(group.attention, ledger, width, role.part)
+                    if group.cross is not None:
+                        with ledger.block("cross"):  # no queries yet
+                            none = ledger.input(B, ZERO, width)
+                            setting = AttentionSetting(part="cross")
+                            cost_of(group.cross)(group.cross, none, role.memory, setting=setting)
+
+    def _name(self, group: EqualLayers) -> str:
+        return "layers" if group.count == self.spec.layers else f"layers.{group.first}"
+
+    def _times(self, group: EqualLayers, ledger: Ledger, part: str) -> Expr:
+        whole = group.count == self.spec.layers
+        return ledger.letters("L", group.count, part) if whole else Integer(group.count)

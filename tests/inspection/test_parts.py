@@ -1,0 +1,115 @@
+"""The parts of a logit add up to it; so do those of a difference."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from clearhead.inspection import Record, record
+from clearhead.inspection.parts import NoParts, parts_of, through_norm, why_not
+from tests.inspection.cases import HEAD, NORMS, apart, ids, model_of, pixels, shaken
+from tests.inspection.conftest import Hold
+from tests.models.zoo import GRID_VARIANTS, VARIANTS, make, make_grid
+
+SOURCE, TARGET = ids(1, 6), ids(1, 5, seed=4)
+ROWS, TOKENS, OTHERS = torch.arange(5), ids(1, 5, seed=5)[0], ids(1, 5, seed=6)[0]
+SUM, DIFFERENCE = "Σ parts = logit", "parts(A) − parts(B) = difference of the logits"
+
+
+def recorded(family: str, model: Any) -> Record:
+    if family == "seq2seq":
+        return record(model, SOURCE, TARGET)
+    return record(model, None, TARGET) if family == "lm" else record(model, TARGET)
+
+
+@torch.no_grad()
+def check(model: Any, found: Record, hold: Hold) -> None:
+    """Wrong: a part is forgotten, the largest; for a difference, the other token's parts are forgotten."""
+    logits = found.logits[0] if found.logits.dim() == 3 else found.logits
+    count, classes = min(len(ROWS), len(logits)), logits.shape[-1]
+    rows, tokens, others = ROWS[:count], TOKENS[:count] % classes, OTHERS[:count] % classes
+    values = torch.stack([value for _, value in parts_of(model, found, rows, tokens)])
+    truth = logits[rows, tokens]
+    lacking = values.sum(0) - values.abs().amax(0)
+    hold(SUM, 1e-5, apart(values.sum(0), truth), apart(lacking, truth))
+    apart_from = torch.stack([value for _, value in parts_of(model, found, rows, tokens, others)]).sum(0)
+    hold(DIFFERENCE, 1e-5, apart(apart_from, truth - logits[rows, others]))
+
+
+@pytest.mark.parametrize("norm", list(NORMS))
+@pytest.mark.parametrize("family", ["seq2seq", "lm", "encoder", "classifier"])
+def test_parts_add_up_for_every_norm(family: str, norm: str, hold: Hold) -> None:
+    model = model_of(family, norm)
+    check(model, recorded(family, model), hold)
+
+
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if "over the sequence" not in name])
+def test_parts_add_up_for_every_mechanism(variant: str, hold: Hold) -> None:
+    model = shaken(make("seq2seq", variant))
+    check(model, recorded("seq2seq", model), hold)
+
+
+@pytest.mark.parametrize("variant", ["class token", *(name for name in GRID_VARIANTS if name.startswith("attention "))])
+def test_parts_add_up_for_pictures(variant: str, hold: Hold) -> None:
+    model = shaken(make_grid("classifier", variant))
+    check(model, record(model, pixels(1)), hold)
+
+
+def test_a_pooler_is_a_gate(hold: Hold) -> None:
+    model = model_of("classifier", "post", "plain", "model.pooling=first", "model.pooler=true")
+    found = recorded("classifier", model)
+    check(model, found, hold)
+    assert "bias pooler" in dict(parts_of(model, found, ROWS[:1], torch.tensor([1])))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("norm", ["post", "pre", "the lecture's norm"])
+def test_wrong_variants_are_rejected(norm: str, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shifts forgotten; σ of the embedding everywhere; ε on the other side of the root."""
+    model = model_of("seq2seq", norm)
+    found = recorded("seq2seq", model)
+    truth = found.logits[0, ROWS, TOKENS]
+    right = parts_of(model, found, ROWS, TOKENS)
+    seen = apart(sum(value for _, value in right), truth)  # type: ignore[arg-type]
+    unshifted = sum(value for name, value in right if not name.startswith("norm shift"))
+    hold(SUM, 1e-5, seen, apart(unshifted, truth))  # type: ignore[arg-type]
+    embedded = found.stacks["decoder"].embedding.y[0].double()
+
+    def of_the_lens(module: Any, x: Any, u: Any) -> Any:
+        return through_norm(module, embedded, u)
+
+    monkeypatch.setattr("clearhead.inspection.parts.through_norm", of_the_lens)
+    elsewhere = sum(value for _, value in parts_of(model, found, ROWS, TOKENS))
+    hold(SUM, 1e-5, seen, apart(elsewhere, truth))  # type: ignore[arg-type]
+    monkeypatch.undo()
+    for part in model.modules():
+        if hasattr(part, "eps_place"):
+            part.eps_place, part.eps = ("outside", 0.01) if part.eps_place == "inside" else ("inside", 0.01)
+    other_side = sum(value for _, value in parts_of(model, found, ROWS, TOKENS))
+    hold(SUM, 1e-5, seen, apart(other_side, truth))  # type: ignore[arg-type]
+
+
+def test_names_of_parts() -> None:
+    model = model_of("seq2seq", "post", "plain", "model.layers=1", "model.embedding.output_bias=true")
+    names = [name for name, _ in parts_of(model, record(model, SOURCE, TARGET), ROWS, TOKENS)]
+    assert names[::-1] == [
+        *("embedding", "position"),
+        *("decoder.1.attention.1", "decoder.1.attention.2", "bias decoder.1.attention"),
+        "norm shift decoder.1.attention",
+        *("decoder.1.cross.1", "decoder.1.cross.2", "bias decoder.1.cross", "norm shift decoder.1.cross"),
+        *("decoder.1.feedforward", "bias decoder.1.feedforward", "norm shift decoder.1.feedforward"),
+        "bias output",
+    ]
+
+
+def test_refusals_say_why() -> None:
+    assert "over several tokens" in str(
+        why_not(make("encoder", "plain", "model.head=tokens", "model.norm.axis=sequence"))
+    )
+    assert why_not(make("seq2seq", "statistics over the sequence")) is None, "only the encoder mixes tokens"
+    recurrent = make("seq2seq", "luong")
+    assert "recurrent" in str(why_not(recurrent))
+    with pytest.raises(NoParts, match="no sum"):
+        parts_of(recurrent, record(recurrent, SOURCE, TARGET), ROWS, TOKENS)
+    assert "vectors" in str(why_not(make("encoder", "plain")))
+    assert why_not(make("encoder", "plain", *HEAD)) is None
