@@ -99,7 +99,7 @@ CLAIMS = (
         demonstration="l3_grid:two_dimensions",
         place=Place("Problem 2(a)", 32, 48),
         try_it=Try(
-            "clearhead show vit-b16 model.patches.class_token=false model.pooling=mean model.attention.kind=grid",
+            "clearhead show vit-b16 model.attention.kind=grid model.patches.class_token=false model.pooling=mean",
             "attention among all cells of a grid at once",
         ),
         words="image vision grid two dimensions spatial",
@@ -115,7 +115,7 @@ CLAIMS = (
         demonstration="l3_span:two_dimensions_in_parallel",
         place=Place("Problem 2(b)", 50, 52),
         try_it=Try(
-            "clearhead cost vit-b16 model.patches.class_token=false model.pooling=mean model.attention.kind=axial",
+            "clearhead cost vit-b16 model.attention.kind=axial model.patches.class_token=false model.pooling=mean",
             "rows, then columns: a longer path, less work",
         ),
         words="image vision grid parallel time span",
