@@ -1,8 +1,7 @@
 """L2.9: variances add up, and what the scores are divided by, measured on the weights that every path gives."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -11,6 +10,9 @@ from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.broken import broken_block
 from clearhead.lectures.demonstrations.ways import spread_of_scores, weights_on_every_path
 from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SIZES, AT, COUNT = (4, 16, 64, 256), 64, 256
 SCALES = {"none": "q·k", "sqrt": "q·k/√d", "dim": "q·k/d (the notes)"}
