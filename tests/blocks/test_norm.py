@@ -41,7 +41,7 @@ def test_L0_10_one_mean_and_one_deviation_over_all_of_y() -> None:
     expected = torch.stack([(line - line.mean()) / line.std(correction=0) for line in x])
     torch.testing.assert_close(norm(x), expected, atol=1e-5, rtol=1e-5)
     for axis in ("token", "sequence"):  # the wrong variants: the other readings
-        other = LayerNorm(width=6, eps=0.0, affine=False, axis=axis)  # type: ignore[arg-type]
+        other = LayerNorm(width=6, eps=0.0, affine=False, axis=axis)
         assert not torch.allclose(other(x), expected, atol=1e-2)
     padded = torch.cat((x, torch.full((2, 3, 6), 99.0)), dim=1)
     valid = torch.tensor([[True] * 5 + [False] * 3] * 2)
