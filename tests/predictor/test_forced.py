@@ -1,6 +1,7 @@
 """Teacher forcing and labels by models without training: each line as if it stood alone, formulas written out."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -42,7 +43,7 @@ def labeller() -> Labeller:
     sizes = ["model.layers=1", "model.width=16", "model.heads=2", f"model.vocabulary.source={len(codec)}"]
     labels = 'model.labels=["x", "y", "z"]'
     recipe = read_recipe(None, "model.family=classifier", *sizes, labels, "model.classes=3")
-    model = build(recipe, seed=3).eval()
+    model: Any = build(recipe, seed=3).eval()
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for parameter in model.parameters():
