@@ -240,8 +240,9 @@ is a recipe:
     legend = f"""
 Work and paths are those of the encoder at n = {LENGTH} tokens, d = {WIDTH}, k = {KERNEL}, r = {WINDOW} (keys, on
 both sides, the query's own among them). MACs are multiply-accumulates of the whole encoder, projections and
-feed-forward nets included, by formula and counted as it runs. A path is traced by derivative: layers are added until the
-last vector depends on the first token; the recurrent net needs one layer, of n steps. The encoder sees both sides,
+feed-forward nets included, by formula and counted as it runs. A path is traced by derivative: layers are added
+until the last vector depends on the first token; the recurrent net needs one layer, of n steps.
+The encoder sees both sides,
 so a layer of windows carries a signal (r − 1)/2 tokens far, and a kernel has (k + 1)/2 tokens on a side, which is
 the base of the dilations. Sequential operations are counted as what n more tokens add to the longest chain of
 matrix products, 1 if nothing.
