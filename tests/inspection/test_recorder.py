@@ -66,8 +66,8 @@ def test_watched_is_unwatched_and_alone_is_in_a_batch(variant: str, hold: Hold) 
     for stack, one_stack in alone.stacks.items():
         for one, many in zip(one_stack.streams, found.stacks[stack].streams, strict=True):
             scale = float(one.abs().max().clamp(min=1))
-            near, other = (apart(one[0], many[row, : one.shape[1]]) / scale for row in (1, 2))
-            hold("alone = in a batch (residual streams)", 1e-5, near, other)
+            near, far = (apart(one[0], many[row, : one.shape[1]]) / scale for row in (1, 2))
+            hold("alone = in a batch (residual streams)", 1e-5, near, far)
     check_rows(alone, hold)  # in a batch, a window of padding alone has no weights
     check_rows(record(model, SOURCE[::2], TARGET[::2]), hold)
     check_sums(alone, hold)

@@ -35,7 +35,7 @@ SIZES = {n: LENGTH, d: WIDTH, k: KERNEL, r: WINDOW}
 
 
 @dataclass(frozen=True)
-class Row:
+class TableOneRow:
     """A row of Table 1."""
 
     work: Expr
@@ -63,15 +63,17 @@ def _with_path(cost: LayerCost, path: Expr) -> LayerCost:
 
 
 ROWS = {
-    "self-attention": Row(n**2 * d, lambda: self_attention_layer(n, d), lambda width, depth=0: attention_layer(width)),
-    "recurrent": Row(
+    "self-attention": TableOneRow(
+        n**2 * d, lambda: self_attention_layer(n, d), lambda width, depth=0: attention_layer(width)
+    ),
+    "recurrent": TableOneRow(
         n * d**2,
         lambda: recurrent_layer(n, d),
         lambda width, depth=0: Recurrence(cell="elman", inputs=width, state=width),
     ),
-    "convolution": Row(k * n * d**2, lambda: convolution_layer(n, d, k), _convolution),
-    "restricted, both sides": Row(r * n * d, lambda: restricted_layer(n, d, r), _local),
-    "restricted, one side": Row(
+    "convolution": TableOneRow(k * n * d**2, lambda: convolution_layer(n, d, k), _convolution),
+    "restricted, both sides": TableOneRow(r * n * d, lambda: restricted_layer(n, d, r), _local),
+    "restricted, one side": TableOneRow(
         r * n * d, lambda: restricted_layer(n, d, r, sides="one"), partial(_local, sides="one")
     ),
 }
