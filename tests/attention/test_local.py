@@ -1,5 +1,7 @@
 """Restricted self-attention: blocks against a band mask over all pairs, and against a loop."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -11,20 +13,21 @@ from clearhead.positions import ShawPosition, positions_of
 WIDTH, HEADS = 8, 2
 
 
-def _pair(window: int, sides: str, **settings: object) -> tuple[LocalAttention, MultiHeadAttention]:
+def _pair(window: int, sides: Any, **settings: Any) -> tuple[LocalAttention, MultiHeadAttention]:
     """Local attention and full attention with the same weights."""
     torch.manual_seed(3)
-    local = LocalAttention(width=WIDTH, heads=HEADS, window=window, sides=sides, **settings)  # type: ignore[arg-type]
+    local = LocalAttention(width=WIDTH, heads=HEADS, window=window, sides=sides, **settings)
     full = MultiHeadAttention(width=WIDTH, heads=HEADS, **settings)
     full.load_state_dict(local.state_dict())
     return local, full
 
 
-def _expected(full: MultiHeadAttention, x: Tensor, before: int, after: int, **context: object) -> Tensor:
+def _expected(full: MultiHeadAttention, x: Tensor, before: int, after: int, **context: Any) -> Tensor:
     """The reference: attention over all pairs, of which a mask leaves the windows."""
     length = torch.arange(x.shape[1])
     pairs = band(length, length, before=before, after=after)
-    return full(x, context=AttentionContext(pairs=pairs, **context))  # type: ignore[arg-type]
+    out: Tensor = full(x, context=AttentionContext(pairs=pairs, **context))
+    return out
 
 
 @pytest.mark.parametrize("path", ["explicit", "fused", "auto"])
@@ -76,7 +79,8 @@ def test_a_hook_can_change_the_weights() -> None:
     local, _ = _pair(3, "one")
     x = torch.randn(1, 6, WIDTH)
     local.weights.register_forward_hook(lambda _m, _i, out: torch.zeros_like(out))
-    torch.testing.assert_close(local(x), local.output.bias.expand(1, 6, WIDTH))
+    bias: Any = local.output.bias
+    torch.testing.assert_close(local(x), bias.expand(1, 6, WIDTH))
 
 
 def test_gradients() -> None:

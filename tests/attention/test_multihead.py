@@ -396,7 +396,7 @@ def test_dropout_acts_on_the_weights_of_both_paths_in_training_alone() -> None:
     module = randomise(MultiHeadAttention(width=8, heads=2, dropout=0.5))
     x = torch.randn(2, 6, 8)
     for path in ("auto", "explicit", "fused"):
-        module.path = path  # type: ignore[assignment]
+        module.path = path
         module.train()
         assert not torch.equal(module(x), module(x))
         module.eval()

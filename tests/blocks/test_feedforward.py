@@ -9,6 +9,8 @@ from transformers.models.t5.modeling_t5 import T5DenseGatedActDense
 
 from clearhead.attention import MultiHeadAttention
 from clearhead.blocks import GatedFeedForward, OuterFeedForward, SingleFeedForward, StandardFeedForward
+from clearhead.models import build
+from clearhead.recipe import read_recipe
 
 NETS: dict[str, Any] = {
     "standard": lambda: StandardFeedForward(width=6, hidden=10, activation="gelu"),
@@ -105,3 +107,32 @@ def test_gradients_in_float64(kind: str) -> None:
     net = NETS[kind]().double()
     x = torch.randn(1, 3, 6, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(net, (x,))
+
+
+@pytest.mark.parametrize("kind", NETS)
+@pytest.mark.parametrize("place", ["pre", "post"])
+@pytest.mark.parametrize("residual", [True, False])
+def test_L0_13_a_net_may_put_out_another_width(kind: str, place: str, residual: bool) -> None:
+    """L0.13: (B × C × E) → (B × C × V), token by token, at the end of a stack; x is projected where it is added."""
+    sizes = [
+        "model.family=encoder",
+        "model.width=16",
+        "model.layers=2",
+        "model.heads=2",
+        "model.feedforward.out_width=6",
+    ]
+    more = [f"model.feedforward.kind={kind}", f"model.norm.place={place}", f"model.residual={str(residual).lower()}"]
+    model: Any = build(read_recipe(None, *sizes, *more), seed=1).eval()
+    first, last = model.encoder.layers
+    assert first.around_feedforward.project is None
+    assert (last.around_feedforward.project is not None) is residual
+    x = torch.randn(2, 5, 16)
+    y = last.feedforward(x)
+    assert y.shape == (2, 5, 6)
+    order = torch.tensor([3, 0, 4, 1, 2])
+    torch.testing.assert_close(last.feedforward(x[:, order]), y[:, order])  # point-wise
+    around = last.around_feedforward
+    net = last.feedforward(around.norm(x)) if place == "pre" else y
+    added = net + x @ around.project.weight.T if residual else net
+    torch.testing.assert_close(around(x, last.feedforward), added if place == "pre" else around.norm(added))
+    assert model(torch.randint(4, 40, (2, 5))).shape == (2, 5, 6)

@@ -34,6 +34,21 @@ def test_L0_10_statistics_over_the_sequence_mix_tokens() -> None:
     assert not torch.allclose(norm(other)[:, 0], norm(x)[:, 0], atol=1e-3)  # token 0 sees the last one
 
 
+def test_L0_10_one_mean_and_one_deviation_over_all_of_y() -> None:
+    """L0.10 as printed: μ = E Y and σ over all features of all tokens of a line; padding does not count."""
+    norm = LayerNorm(width=6, eps=0.0, affine=False, axis="all")
+    x = 3 * torch.randn(2, 5, 6) + 1
+    expected = torch.stack([(line - line.mean()) / line.std(correction=0) for line in x])
+    torch.testing.assert_close(norm(x), expected, atol=1e-5, rtol=1e-5)
+    for axis in ("token", "sequence"):  # the wrong variants: the other readings
+        other = LayerNorm(width=6, eps=0.0, affine=False, axis=axis)
+        assert not torch.allclose(other(x), expected, atol=1e-2)
+    padded = torch.cat((x, torch.full((2, 3, 6), 99.0)), dim=1)
+    valid = torch.tensor([[True] * 5 + [False] * 3] * 2)
+    torch.testing.assert_close(norm(padded, valid)[:, :5], expected, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(norm(padded)[:, :5], expected, atol=1e-2)
+
+
 @pytest.mark.parametrize("eps_place", ["inside", "outside"])
 def test_L2_8_layer_norm_guards_against_shifts(eps_place: str) -> None:
     """L2.8: LN(ax + b) = LN(x) for a > 0; a negative a turns the sign, so it must not be equal."""
@@ -57,11 +72,11 @@ def test_L2_8_the_place_of_epsilon_shows_at_small_values() -> None:
 
 
 @pytest.mark.parametrize("eps_place", ["inside", "outside"])
-@pytest.mark.parametrize("axis", ["token", "sequence"])
+@pytest.mark.parametrize("axis", ["token", "sequence", "all"])
 def test_a_constant_row_has_no_nan(eps_place: str, axis: str) -> None:
     """Edge case of L2.8: √0 has no derivative; the output is 0 and the gradient finite."""
     norm = LayerNorm(width=4, eps_place=eps_place, axis=axis)  # type: ignore[arg-type]
-    x = torch.full((1, 3, 4), 2.0, requires_grad=True)
+    x = torch.full((1, 4, 4), 2.0, requires_grad=True)  # shares of 1/4 and 1/16 are exact
     out = norm(x)
     assert (out == 0).all()
     out.square().sum().backward()
@@ -102,6 +117,7 @@ def test_rms_norm_is_t5s() -> None:
         LayerNorm(width=3, eps_place="outside"),
         LayerNorm(width=3, axis="sequence"),
         LayerNorm(width=3, axis="sequence", eps_place="outside"),
+        LayerNorm(width=3, axis="all"),
         RmsNorm(width=3),
     ],
 )

@@ -26,16 +26,17 @@ def test_L2_7_a_skip_connection_is_the_identity_for_no_change() -> None:
     assert (AddNorm(LayerNorm(width=6), place="pre", residual=False)(x, torch.zeros_like) == 0).all()
 
 
-def deep_model(residual: bool) -> Any:
+def deep_model(residual: bool, place: str = "pre") -> Any:
     off = ["model.dropout.residual=0.0", "model.dropout.embedding=0.0"]
     sizes = ["model.layers=24", "model.width=16", "model.heads=2", "model.vocabulary.source=10"]
-    recipe = read_recipe(None, "model.family=encoder", f"model.residual={str(residual).lower()}", *sizes, *off)
+    norm = [f"model.residual={str(residual).lower()}", f"model.norm.place={place}"]
+    recipe = read_recipe(None, "model.family=encoder", *norm, *sizes, *off)
     return build(recipe, seed=0)
 
 
-def gradient_that_tells_tokens_apart(residual: bool) -> float:
+def gradient_that_tells_tokens_apart(residual: bool, place: str) -> float:
     """‖∂(y₀ − y₁)/∂x‖ after 24 layers: how much of what makes two tokens different comes through."""
-    model = deep_model(residual).eval()
+    model = deep_model(residual, place).eval()
     inputs: list[torch.Tensor] = []
     model.encoder.embedding.register_forward_hook(lambda _module, _inputs, out: inputs.append(out))
     out = model(torch.tensor([[4, 5, 6, 7, 8, 9]]))
@@ -43,15 +44,16 @@ def gradient_that_tells_tokens_apart(residual: bool) -> float:
     return float(gradient.norm())
 
 
-def test_L1_8_the_residual_carries_the_gradient_through_24_layers() -> None:
+@pytest.mark.parametrize("place", ["pre", "post"])
+def test_L1_8_the_residual_carries_the_gradient_through_24_layers(place: str) -> None:
     """L1.8: with residuals 24 layers still tell two tokens apart; without them attention has averaged them away."""
-    assert gradient_that_tells_tokens_apart(residual=True) > 1e-2
-    assert gradient_that_tells_tokens_apart(residual=False) < 1e-4
+    assert gradient_that_tells_tokens_apart(residual=True, place=place) > 1e-2
+    assert gradient_that_tells_tokens_apart(residual=False, place=place) < 1e-4
 
 
 @pytest.mark.parametrize("residual", [True, False])
 def test_L1_8_24_layers_train_with_residuals_and_not_without(residual: bool) -> None:
-    """L1.8: 60 steps on a fixed batch of a copy task; the loss falls only with the residual."""
+    """L1.8: 60 steps on a fixed batch of a copy task, with pre-LN; the loss falls only with the residual."""
     model = deep_model(residual)
     head = torch.nn.Linear(16, 10)
     optimizer = torch.optim.AdamW([*model.parameters(), *head.parameters()], lr=3e-3)

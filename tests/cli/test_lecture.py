@@ -38,7 +38,7 @@ def test_one_claim_states_runs_and_shows() -> None:
     for words in (
         "holds under a condition",
         "Var[q·k] = Var[Σ_{i=1}^{d_k} q_i k_i] = d_k",
-        "1,024 ± 51.2",
+        "256 ± 25.6",
         "✓ agrees",
         "✓ rejected",
         "└───",

@@ -101,6 +101,20 @@ def test_heads_off_and_other_answers(model: str) -> None:
     assert other.stdout.splitlines()[0] == "bad cab → fed"
 
 
+def test_a_study_of_all_heads(model: str, tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("bad\tdab\ncab\tbag\nface\tfed\n")
+    asked = ["look", model, str(tmp_path / "pairs.tsv"), "--heads"]
+    shown = typed(*asked)
+    assert shown.stdout.startswith("12 heads on 3 lines"), shown.stderr
+    for end in ("html", "json"):
+        assert typed(*asked, "-o", str(tmp_path / f"heads.{end}")).returncode == 0
+    study = json.loads((tmp_path / "heads.json").read_text())
+    page = (tmp_path / "heads.html").read_text()
+    best = max(study["heads"], key=lambda head: head["importance"])
+    assert f"{best['importance']:+.4f}" in page
+    assert re.findall(r'class="end" x="\d+" y="15">([\w.]+)<', page) == [best["name"]]
+
+
 def test_alignments_and_their_error(model: str, tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text("bad\tdab\n\ncab\n")
     result = typed("look", model, str(tmp_path / "pairs.tsv"), "--align", "--shift", "0")
@@ -132,7 +146,10 @@ def test_alignments_and_their_error(model: str, tmp_path: Path) -> None:
         (["a", "-o", "x.pdf"], 3, "a view is saved as .html, .json, .npz, .svg"),
         (["a", "-o", "none/x.html"], 1, "the folder none does not exist"),
         (["a", "-o", "x.json", "--json"], 2, "choose one"),
-        (["a", "--gold", "x"], 2, "is for --align"),
+        (["a", "--gold", "x"], 2, "--gold: is not for one text, but for --align"),
+        (["a", "--metric", "x"], 2, "--metric: is not for one text, but for --heads"),
+        (["a", "--heads", "--at", "1"], 2, "--at: is not for --heads"),
+        (["a", "--heads", "-o", "x.svg"], 2, "a study of heads is saved as .html or .json"),
         (["a", "--align", "--at", "1"], 2, "--at: is not for --align"),
         (["none.tsv", "--align"], 3, "none.tsv"),
         (["a", "training.steps=3"], 2, "decoding"),

@@ -16,6 +16,7 @@ VERBS = {
     "eval": ["eval", "run", "pairs.tsv", "decoding.beam_size=1"],
     "run": ["run", "run", "lines.txt"],
     "score": ["score", "run", "pairs.tsv"],
+    "look": ["look", "run", "abc"],
     "check": ["check", "pairs.tsv"],
     "presets": ["presets"],
     "show": ["show", "tiny"],

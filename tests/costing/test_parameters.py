@@ -69,6 +69,14 @@ def test_tied_matrices_count_once(tie: str) -> None:
     assert formula.without_embeddings.at() == formula.parameters.at() - formula.tables.at()
 
 
+def test_unused_rows_before_learned_positions_count() -> None:
+    """BART's table has two, RoBERTa's as many as its padding needs."""
+    recipe = read_recipe("tiny", "model.position.kind=learned", "model.position.size=20", "model.position.offset=2")
+    model = built(recipe)
+    assert cost(recipe).parameters.at() == count_parameters(model)
+    assert [len(table) for name, table in model.named_parameters() if "position" in name] == [22, 22]
+
+
 def test_a_layer_less() -> None:
     """What README shows."""
     assert cost("bert-base", "model.layers=11").parameters.at() == 102_394_368

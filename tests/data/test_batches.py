@@ -69,7 +69,9 @@ def test_long_and_short_batches_come_in_no_order() -> None:
 
 
 def test_a_language_model_is_fed_all_but_the_last_token_and_says_all_but_the_first() -> None:
-    texts = EncodedTexts(Side(np.array([1, 7, 8, 2, 1, 9, 2], dtype=np.uint32), np.array([0, 4, 7])), np.zeros(0), 0)
+    texts = EncodedTexts(
+        Side(np.array([1, 7, 8, 2, 1, 9, 2], dtype=np.uint32), np.array([0, 4, 7])), np.zeros(0, dtype=np.int64), 0
+    )
     batch = window_batch(texts, np.array([0, 1]))
     assert batch.inputs.tolist() == [[1, 7, 8], [1, 9, PAD]]
     assert batch.labels.tolist() == [[7, 8, 2], [9, 2, PAD]]

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from clearhead.data import LABELS, PAIRS, TEXTS, BadLine, Pair, layout_of, named_family, read_corpus
+from clearhead.data.layout import named_columns
+from clearhead.data.rows import OneFile
 from clearhead.errors import DataError, RecipeError
 from clearhead.recipe import DataSpec, read_recipe
 
@@ -158,3 +160,20 @@ def test_columns_are_part_of_the_recipe(tmp_path: Path) -> None:
     one, other = (read_corpus(DataSpec(train=file, columns=columns), PAIRS) for columns in (["1", "3"], ["1", "2"]))
     assert next(one.train()).target.startswith("b")
     assert one.fingerprint() != other.fingerprint()
+
+
+def test_a_header_that_names_a_column_twice_names_none() -> None:
+    """Both could be meant, so that none is taken; a column's own name goes before usual ones."""
+    assert named_columns(["src", "target"], ("source", "target")) == (0, 1)
+    assert named_columns(["src", "input", "target"], ("source", "target")) is None
+    assert named_columns(["src", "source", "target"], ("source", "target")) == (1, 2)
+    assert named_columns(["target", "target", "source"], ("source", "target")) is None
+
+
+def test_labels_may_be_numbers_in_json(tmp_path: Path) -> None:
+    """0 among them; a number is no text, and true is no number."""
+    rows = [{"label": 0, "text": "a"}, {"label": 7, "text": "b"}, {"label": True, "text": "c"}, {"label": 1, "text": 2}]
+    file = write(tmp_path / "labels.jsonl", "\n".join(map(json.dumps, rows)))
+    found = [row.found for row in OneFile(str(file), ("label", "text"), None)]
+    assert found[:2] == [["0", "a"], ["7", "b"]]
+    assert all(isinstance(problem, str) for problem in found[2:])

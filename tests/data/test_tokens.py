@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.data import SPECIALS, UNK, Codec, codecs_of, learn_codecs, suitable_kind
+from clearhead.data import BOS, EOS, SPECIALS, UNK, Codec, codecs_of, learn_codecs, suitable_kind
 from clearhead.data.texts import Kind, lowered
 from clearhead.errors import DataError
 from clearhead.recipe import DataSpec, TokenizerSpec
@@ -43,6 +43,26 @@ def test_specials_come_first_and_their_names_are_text() -> None:
         assert codec.decode([[0, 1, 2, 3]]) == [""]
         for special in SPECIALS[:3]:
             assert not {0, 1, 2} & set(codec.encode([f"{special} a"])[0]), (kind, special)
+
+
+def test_the_name_of_a_special_is_read_letter_by_letter() -> None:
+    codec = Codec.learn("characters", ["<s>ab"])
+    assert UNK not in codec.encode(["<s>"])[0]
+    assert codec.decode(codec.encode(["a<s>b"])) == ["a<s>b"]
+
+
+def test_frequent_characters_come_first_and_lines_are_wrapped() -> None:
+    codec = Codec.learn("characters", ["bba", "cbc"])
+    assert codec.encode(["bca"]) == [[4, 5, 6]]
+    assert codec.wrapped([4, 5, 6], 2) == [BOS, 4, 5, EOS]
+
+
+def test_case_is_about_the_source() -> None:
+    """Each side has a vocabulary of its own: the target keeps its capitals."""
+    source, target = learn_codecs(["Ab", "cD"], ["X y", "x Y"], DataSpec(case="lower"))
+    assert source.encode(["AB"]) == source.encode(["ab"])
+    assert target.encode(["X"]) != target.encode(["x"])
+    assert target.decode(target.encode(["X y"])) == ["X y"]
 
 
 def test_what_was_not_learnt_is_unknown() -> None:

@@ -84,6 +84,7 @@ def _chi_square(counts: Counter[int], probabilities: list[float], draws: int) ->
         (Sampler(top_p=0.65), [0.4, 0.3, 0.0, 0.0]),
         (Sampler(top_p=0.75), [0.4, 0.3, 0.2, 0.0]),
         (Sampler(top_k=3, top_p=0.5), [0.4, 0.3, 0.0, 0.0]),
+        (Sampler(top_k=2, top_p=0.55), [1.0, 0.0, 0.0, 0.0]),  # 0.55 of the 0.7 that top_k leaves
         (Sampler(top_p=0.01), [1.0, 0.0, 0.0, 0.0]),
     ],
 )

@@ -2,6 +2,8 @@
 
 import math
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sklearn.metrics import accuracy_score, f1_score
 
+from clearhead.data import Pair
 from clearhead.evaluation import (
     LabelResults,
     Statistic,
@@ -23,7 +26,9 @@ from clearhead.evaluation import (
     score,
     symbol_errors,
 )
+from clearhead.evaluation.judges import PairJudge
 from clearhead.evaluation.metrics import with_intervals
+from clearhead.predictor import ForcedLine
 from tests.evaluation.results import forced, labels, pairs, texts
 
 short = st.text("abc", max_size=6)
@@ -103,6 +108,15 @@ def test_a_sample_draws_whole_lines() -> None:
     assert ratio([1, 2], [2, 8]).value(np.array([2.0, 0.0])) == 50.0
 
 
+def test_every_call_draws_the_same_samples() -> None:
+    """So that two scores of one file agree, and metrics can be compared sample by sample."""
+    lines = np.random.default_rng(3).random(50)
+    statistic = ratio(lines, np.ones(50))
+    first, second = (with_intervals({"one": statistic, "two": statistic}, 50, 30) for _ in range(2))
+    assert first == second
+    assert first["one"] == first["two"]
+
+
 def test_without_samples_there_is_no_interval() -> None:
     """A value that is not known better than that does not claim to be certain."""
     found = score(["a"], [["b"]], spaced=False, bootstrap=0, names=["line_error"])["line_error"]
@@ -142,6 +156,22 @@ def test_likelihoods_by_hand() -> None:
     of_pairs = measure(pairs(), ["perplexity", "token_accuracy"], 0)
     assert of_pairs["token_accuracy"].value == pytest.approx(100 * 12 / 22)  # both references of the last source
     assert measure(labels(), ["loss"], 0)["loss"].value == pytest.approx(-math.log(0.9))
+
+
+def test_likelihoods_belong_to_their_sources() -> None:
+    """Pairs of one source need not stand together: its references are brought together before they are scored."""
+    pairs_of = [Pair("a", "1", 1), Pair("b", "22", 2), Pair("a", "333", 3)]
+
+    class Model:
+        target = SimpleNamespace(kind="symbols")
+
+        def forced(self, examples: list[Pair]) -> list[ForcedLine]:
+            return [forced([0.5] * len(pair.target), 0) for pair in examples]
+
+    found: Any = PairJudge("sentences", "sources").results(Model(), pairs_of)  # type: ignore[arg-type]
+    assert found.sources == ["a", "b"]
+    assert found.likelihood.tokens.tolist() == [4.0, 2.0]
+    assert found.likelihood.log_p.tolist() == pytest.approx([4 * math.log(0.5), 2 * math.log(0.5)])
 
 
 def test_perplexity_has_an_interval() -> None:

@@ -22,7 +22,7 @@ def mirrored(model: Seq2Seq) -> float:
 
 
 def test_L3_7_a_head_reads_backwards_after_training_alone() -> None:
-    """L3.7: nothing tells a head to; before training no head does."""
+    """L3.7: a head that reads backwards emerges in training: no head does before it."""
     before, after = mirrored(toy.untrained(1)), mirrored(toy.trained(1))
     assert before < 0.3
     assert after > 0.5

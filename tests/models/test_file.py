@@ -39,6 +39,17 @@ def test_a_model_comes_back_as_it_was(path: Path) -> None:
         assert torch.equal(tensor, original[name])
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_weight_that_is_not_finite_is_named(tmp_path: Path, value: float) -> None:
+    """One is enough, under a checksum that is right."""
+    model, file = build(RECIPE, seed=1), tmp_path / "model.safetensors"
+    with torch.no_grad():
+        model.get_parameter("encoder.layers.0.feedforward.up.weight")[3, 2] = value
+    save_model(SavedModel(model, RECIPE), file)
+    with pytest.raises(DamagedFile, match=r"feedforward\.up\.weight contains weights that are not finite"):
+        load_model(file)
+
+
 def test_tied_weights_are_stored_once_and_stay_tied(path: Path) -> None:
     names = [name for name in load_file(path) if load_file(path)[name].shape == (200, 8)]
     assert names == ["encoder.embedding.tokens.weight"]

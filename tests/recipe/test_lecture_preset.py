@@ -128,10 +128,10 @@ def test_keys_and_values_come_from_the_same_x_with_other_rows() -> None:
     """L0.2: N queries from one X, K and V from another X with M rows: cross-attention of the lecture's own model."""
     model = build(read_recipe("lecture", *SMALL), seed=1).eval()
     cross = model.decoder.layers[0].cross  # type: ignore[union-attr,index]
-    seen: dict[str, tuple[int, ...]] = {}
+    seen: dict[str, Any] = {}
     for name in ("query", "key", "value"):
         getattr(cross, name).register_forward_hook(
-            lambda _m, given, _o, name=name: seen.update({name: tuple(given[0].shape), f"{name} id": id(given[0])})  # type: ignore[misc]
+            lambda _m, given, _o, name=name: seen.update({name: tuple(given[0].shape), f"{name} id": id(given[0])})
         )
     shown: list[torch.Tensor] = []
     cross.weights.register_forward_hook(lambda _m, _i, out: shown.append(out))  # type: ignore[union-attr]

@@ -18,7 +18,7 @@ SIZES = [
 ]
 IDS = torch.tensor([[5, 6, 7, 8], [9, 10, PAD, PAD]])
 NEXT = torch.tensor([[6, 7, 8, 2], [10, 2, PAD, PAD]])
-FAMILIES = {
+FAMILIES: dict[str, tuple[list[str], Any, float]] = {
     "seq2seq": ([], Batch(source=IDS, inputs=IDS, labels=NEXT), 0.1),
     "lm": ([], TextBatch(inputs=IDS, labels=NEXT), 0.0),
     "encoder": (["model.head=tokens"], TextBatch(inputs=IDS, labels=NEXT), 0.0),

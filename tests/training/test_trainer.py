@@ -298,13 +298,18 @@ def test_changed_data_are_noticed(data: Path, tmp_path: Path) -> None:
 
 
 def test_the_average_follows_the_weights(data: Path, tmp_path: Path) -> None:
-    """Its decay is low at first, so that a short run is not judged by its random start."""
-    trainer = new_run(data, tmp_path / "run", "training.average=0.99")
-    start = build(trainer_recipe(trainer), seed=None)
-    for _ in range(20):
-        trainer._step()
+    """a ← δa + (1 − δ)w with δ = min(0.6, (1 + step)/(10 + step)): lower at first, so that a short run is not judged by
+    its random start; steps up to 12 and from 13 on take either side of the minimum."""
+    trainer = new_run(data, tmp_path / "run", "training.average=0.6")
     name = "encoder.layers.0.feedforward.up.weight"
+    start = build(trainer_recipe(trainer), seed=None)
     current, average = trainer.model.get_parameter(name), trainer.average.get_parameter(name)
+    expected = average.clone()
+    for step in range(1, 16):
+        trainer._step()
+        decay = min(0.6, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * current.detach()
+        torch.testing.assert_close(average, expected, atol=1e-6, rtol=1e-5)
     assert not torch.equal(current, average)
     assert float((current - average).detach().norm()) < float((current - start.get_parameter(name)).detach().norm())
 

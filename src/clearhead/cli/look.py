@@ -63,6 +63,19 @@ def look(
     head: Annotated[
         str | None, typer.Option(metavar="HEAD", help="With --align: read this head; without it the mean of all.")
     ] = None,
+    heads: Annotated[
+        bool,
+        typer.Option(
+            "--heads", help="Study all heads over a file: importance with 95 % intervals, role; -o .html or .json."
+        ),
+    ] = False,
+    metric: Annotated[
+        str | None, typer.Option(help="With --heads: also the change of a metric, such as line_error; takes longer.")
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --heads: keeps what is done; the same command continues from it."),
+    ] = None,
     shift: Annotated[
         int | None,
         typer.Option(
@@ -86,6 +99,8 @@ def look(
 
     clearhead look runs/demo pairs.tsv --align --gold right.txt
 
+    clearhead look runs/demo dev.tsv --heads -o heads.html  # over a corpus
+
     Each token comes with its probability, what else was likely, the tokens that it takes most from (by the norms
     ‖α v W‖, which say more than attention weights), and the strongest of the parts that add up to its logit: heads
     such as cross.2.1 (stack, layer, head), feed-forward nets, embeddings, biases.
@@ -93,20 +108,20 @@ def look(
     In Python: clearhead.look("runs/demo", "lovely")
     """
     text, settings = _text_and_settings(words or [])
+    single = {"target": target, "at": at, "against": against, "show": show, "without": without or None}
+    if heads:
+        _refuse("--heads", **single, align=align or None, gold=gold, head=head, shift=shift)
+        _study(model, text, output, {"metric": metric, "resume": resume, "settings": settings}, as_json)
+        return
     if align:
-        _refuse(target=target, at=at, against=against, show=show, without=without or None, output=output)
+        _refuse("--align", **single, output=output, metric=metric, resume=resume)
         _align(model, text, gold, {"head": head, "shift": 1 if shift is None else shift, "settings": settings}, as_json)
         return
-    for name, value in (("--gold", gold), ("--head", head), ("--shift", shift)):
-        if value is not None:
-            raise usage(name, "is for --align")
+    _refuse("one text, but for --align", gold=gold, head=head, shift=shift)
+    _refuse("one text, but for --heads", metric=metric, resume=resume)
+    place = _place(at, against)
     if output is not None and as_json:
         raise usage("--json and -o", "choose one: -o look.json writes the same to a file")
-    if at == 0:
-        raise usage("--at 0", "tokens are counted from 1; -1 is the last")
-    place = None if at is None else at - (at > 0)
-    if against is not None and place is None:
-        raise usage("--against", "say for which token of the answer: --at N")
     kinds = None if show is None else [name.strip() for name in show.split(",")]
     loaded = clearhead.load(model, *settings)
     if text == "-":
@@ -136,10 +151,33 @@ def _text_and_settings(words: Sequence[str]) -> tuple[str, list[str]]:
     return words[0], list(words[1:])
 
 
-def _refuse(**given: object) -> None:
+def _place(at: int | None, against: str | None) -> int | None:
+    """A place in the answer as Python counts it, from 0."""
+    if at == 0:
+        raise usage("--at 0", "tokens are counted from 1; -1 is the last")
+    if against is not None and at is None:
+        raise usage("--against", "say for which token of the answer: --at N")
+    return None if at is None else at - (at > 0)
+
+
+def _refuse(mode: str, **given: object) -> None:
     for name, value in given.items():
         if value is not None:
-            raise usage(f"--{name}", "is not for --align, which prints alignments only")
+            raise usage(f"--{name}", f"is not for {mode}")
+
+
+def _study(model: str, file: str, output: Path | None, how: dict[str, Any], as_json: bool) -> None:
+    """Importance and role of every head over a file of examples."""
+    if output is not None and output.suffix not in (".html", ".json"):
+        raise usage(f"-o {output}", "a study of heads is saved as .html or .json")
+    if output is not None and not output.parent.is_dir():
+        raise clearhead.ClearheadError(f"{output}: the folder {output.parent} does not exist")
+    with TerminalReport(bar=True) as report:
+        study = clearhead.study_heads(model, file, report=report, **how)
+    if output is not None:
+        study.save(output)
+    else:
+        print(json.dumps(study.as_dict(), ensure_ascii=False) if as_json else study)
 
 
 def _print(view: "View", chosen: dict[str, Any]) -> None:

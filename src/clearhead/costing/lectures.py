@@ -23,9 +23,9 @@ from clearhead.costing.model import cost
 from clearhead.costing.sheet import Cell, CostReport, Sheet
 from clearhead.costing.tracing.graph import Traced, trace
 from clearhead.costing.tracing.layers import (
-    Convolution,
     RecurrentLayer,
     attention_layer,
+    causal_convolution,
     measure,
     window_layer,
 )
@@ -106,7 +106,7 @@ def table_1() -> Sheet:
     rows = [
         ("O(n²·d)", self_attention_layer(n, d), lambda depth: attention_layer(WIDTH)),  # noqa: ARG005
         ("O(n·d²)", recurrent_layer(n, d), lambda depth: RecurrentLayer(WIDTH)),  # noqa: ARG005
-        ("O(k·n·d²)", convolution_layer(n, d, k), lambda depth: Convolution(WIDTH, KERNEL, KERNEL**depth)),
+        ("O(k·n·d²)", convolution_layer(n, d, k), lambda depth: causal_convolution(WIDTH, KERNEL, KERNEL**depth)),
         ("O(r·n·d)", restricted_layer(n, d, r), lambda depth: window_layer(WIDTH, NEIGHBOURS)),  # noqa: ARG005
     ]
     written: list[list[Cell]] = []

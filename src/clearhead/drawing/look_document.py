@@ -15,7 +15,7 @@ class Weighed(NamedTuple):
 
     token: str
     value: float
-    index: int
+    place: int
 
 
 def visible(token: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from clearhead.drawing.html import facts, fragment, table
 from clearhead.errors import DataError
+from clearhead.evaluation.heads_page import heads_page
 from clearhead.evaluation.metrics import Metric
 from clearhead.files import write_whole
 
@@ -145,8 +146,15 @@ class HeadStudy:
         } | measured
 
     def save(self, path: str | Path) -> None:
-        """Write everything as JSON; the file is written whole or not at all."""
-        write_whole(Path(path), (json.dumps(self.as_dict(), ensure_ascii=False) + "\n").encode())
+        """Write everything as JSON, or a page if the name ends in ``.html``; whole or not at all."""
+        if Path(path).suffix == ".html":
+            names, rows = self.rows()
+            text = heads_page(
+                self.as_dict(), title=self._title(), table=table(names, rows, numbers=range(2, len(names)))
+            )
+        else:
+            text = json.dumps(self.as_dict(), ensure_ascii=False) + "\n"
+        write_whole(Path(path), text.encode())
 
     def rows(self) -> tuple[list[str], list[list[str]]]:
         """Column names and cells as text, the most important head first, for a terminal or a page."""

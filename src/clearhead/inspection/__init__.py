@@ -8,12 +8,13 @@ from clearhead.inspection.lens import DecoderGuess, Guess
 from clearhead.inspection.maps import HeadMaps, Maps
 from clearhead.inspection.observing import Observations, watched_weights
 from clearhead.inspection.parts import Part, Parts
+from clearhead.inspection.prefixes import layer_inputs, starting_at
 from clearhead.inspection.pruning import without_heads
 from clearhead.inspection.record import AttentionRecord, Record, StackRecord, SublayerRecord
 from clearhead.inspection.recorder import record
 from clearhead.inspection.roles import ROLES, Reading, RoleSums
 from clearhead.inspection.sizes import look_bytes, require_room_to_read
-from clearhead.inspection.subject import Picture, Subject
+from clearhead.inspection.subject import PatchedImage, Subject
 from clearhead.inspection.view import View
 
 __all__ = [
@@ -32,7 +33,7 @@ __all__ = [
     "Observations",
     "Part",
     "Parts",
-    "Picture",
+    "PatchedImage",
     "Reading",
     "Record",
     "RoleSums",
@@ -48,12 +49,14 @@ __all__ = [
     "head_names",
     "headed_attentions",
     "heads_off",
+    "layer_inputs",
     "look_bytes",
     "pharaoh",
     "read_pharaoh",
     "record",
     "require_room_to_read",
     "row_losses",
+    "starting_at",
     "watched_weights",
     "without_heads",
 ]

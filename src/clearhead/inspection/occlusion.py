@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clearhead.inspection.baseline import baseline_of
 from clearhead.inspection.replaying import replaying, run
-from clearhead.inspection.subject import Picture, Subject
+from clearhead.inspection.subject import PatchedImage, Subject
 from clearhead.models import AttentionChoice, Model, device_of
 
 _AT_ONCE = 4096
@@ -38,7 +38,9 @@ def occluded(
     lines = [whole, *(_hidden(whole, empty, int(place), subject.picture) for place in hidden)]
     found = []
     with replaying(model, attention, off):
-        for rows in torch.cat(lines).split(max(1, _AT_ONCE // length)):
+        at_once = max(1, _AT_ONCE // length)
+        for first in range(0, len(lines), at_once):
+            rows = torch.cat(lines[first : first + at_once])
             count = len(rows)
             target = None if subject.inputs is None else subject.inputs.expand(count, -1).to(device)
             logits = run(model, rows.to(device) if reads_source else None, target if reads_source else rows.to(device))
@@ -58,7 +60,7 @@ def _log_p(logits: Tensor, subject: Subject) -> Float[Tensor, "b a"]:
     return torch.stack([nothing if row is None else log_p[:, row, token] for token, row in places], dim=1)
 
 
-def _hidden(whole: Tensor, empty: Tensor, place: int, picture: Picture | None) -> Tensor:
+def _hidden(whole: Tensor, empty: Tensor, place: int, picture: PatchedImage | None) -> Tensor:
     """The inputs without one token, or without one patch of a picture."""
     one = whole.clone()
     if picture is None:

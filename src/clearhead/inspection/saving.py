@@ -4,23 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from clearhead.errors import ClearheadError
 from clearhead.files import write_whole
+from clearhead.inspection.looked import Looked
 from clearhead.inspection.maps import HeadMaps
 from clearhead.models import count_parameters
-
-if TYPE_CHECKING:
-    from clearhead.inspection.view import View
 
 MOST_NUMBERS = 4_000_000
 """Weights of all heads that a table holds; beyond it, the heads whose norms are smallest are left out."""
 
 
-def as_dict(view: "View", *, inputs: Sequence[int] = (), occlusion: bool = False) -> dict[str, Any]:
+def as_dict(view: Looked, *, inputs: Sequence[int] = (), occlusion: bool = False) -> dict[str, Any]:
     """Everything that a view can tell, as numbers, lists and texts."""
     subject = view.subject
     left_out, refused = list(subject.notes), {}
@@ -148,14 +146,14 @@ def _attribution(found: Any) -> dict[str, Any]:
     }
 
 
-def save_arrays(view: "View", path: Path) -> None:
+def save_arrays(view: Looked, path: Path) -> None:
     """Write the numbers of a view as ``.npz``."""
     buffer = BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays(view))
     write_whole(path, buffer.getvalue())
 
 
-def arrays(view: "View") -> dict[str, np.ndarray]:
+def arrays(view: Looked) -> dict[str, np.ndarray]:
     """The numbers of a view by name: ``attention.cross`` is (layer, head, query, key)."""
     found: dict[str, np.ndarray] = {
         "source": np.array(view.source, dtype=str),

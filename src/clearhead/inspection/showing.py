@@ -5,13 +5,17 @@ the answer when each head is switched off.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from clearhead.drawing import look_svg
 from clearhead.errors import ClearheadError, DataError, Problem, RecipeError, did_you_mean
 from clearhead.files import write_whole
+from clearhead.inspection.roles import Reading, RoleSums
 from clearhead.inspection.saving import as_dict, parts_table, save_arrays
 from clearhead.pages import look_page
 
@@ -71,6 +75,7 @@ def document(
                 table["refused"].pop(name, None)
     if place is not None:
         table["at"] = place
+    _name_roles(view, table)
     if switched:
         _switch_off(view, table)
     return table
@@ -104,6 +109,24 @@ def _rivals(view: View, places: Sequence[int]) -> list[dict[str, Any]]:
             except ClearheadError:  # a word that stands for several tokens
                 continue
     return found
+
+
+def _name_roles(view: View, table: dict[str, Any]) -> None:
+    """What each head did on this text: previous, next, diagonal …; none where its rows are not weights over tokens."""
+    subject, found = view.subject, {}
+    for stack, maps in view.attention.items():
+        ids = None if stack == "cross" else subject.inputs if stack == "decoder" else subject.source
+        for number, weights in enumerate(maps.layers, start=1):
+            if weights is None or not torch.allclose(weights.sum(-1), torch.ones(()), atol=1e-3):
+                continue
+            sums = RoleSums(len(weights))
+            n, m = (torch.tensor([size]) for size in weights.shape[-2:])
+            text = ids if ids is not None and ids.dim() == 2 else None  # pixels are no text
+            sums.add(weights[None].cpu(), Reading(n, m, causal=stack == "decoder", cross=stack == "cross", ids=text))
+            for head, (role, score) in enumerate(sums.roles(), start=1):
+                found[f"{stack}.{number}.{head}"] = {"role": role, "score": None if math.isnan(score) else score}
+    for head in table["heads"]:
+        head.update(found.get(head["name"], {}))
 
 
 def _switch_off(view: View, table: dict[str, Any]) -> None:

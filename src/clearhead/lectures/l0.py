@@ -169,7 +169,7 @@ CLAIMS = (
         r"\qquad\sigma_i^2=\mathbb{E}_u[(y_{iu}-\mu_i)^2]",
         verdict="disputed",
         right="the statistics are those of one token's features, with ε under the root and a learned gain and shift; "
-        "over the sequence, as the notes can be read, a token would see the others",
+        "with one mean and deviation for all of Y, as printed, a token would see the others",
         module="clearhead.blocks.norm",
         test="tests/blocks/test_norm.py::test_L0_10_a_token_is_normalised_on_its_own",
         demonstration="l0_blocks:layer_norm",
@@ -177,8 +177,8 @@ CLAIMS = (
         printed=r"y_i\leftarrow\frac{y_i-\mu}{\sigma}\qquad\mu=\mathbb{E}Y\qquad"
         r"\sigma=\sqrt{\mathbb{E}_{y\in Y}[y-\mu]^2}",
         try_it=Try(
-            "clearhead show tiny model.encoder.norm.axis=sequence",
-            "an encoder takes the other reading; a decoder refuses it, as it would see the future",
+            "clearhead show tiny model.encoder.norm.axis=all",
+            "an encoder takes the printed reading; a decoder refuses it, as it would see the future",
         ),
         words="layernorm normalisation normalization epsilon mean variance axis padding",
     ),
@@ -220,7 +220,7 @@ CLAIMS = (
         "their shape.",
         latex=r"(B\times C\times E)\to(B\times C\times V)",
         verdict="holds under a condition",
-        right="inside Add & Norm the result is added to the input, so V must be E",
+        right="inside Add & Norm the result is added to the input: V must be E, or the residual must be projected to V",
         module="clearhead.blocks.feedforward",
         test="tests/blocks/test_feedforward.py::test_L0_13_every_token_on_its_own",
         demonstration="l0_blocks:point_wise",

@@ -98,7 +98,10 @@ CLAIMS = (
         test="tests/attention/test_grid.py::test_L3_5_grid_attention_is_flattened_attention_and_the_indexed_equations",
         demonstration="l3_grid:two_dimensions",
         place=Place("Problem 2(a)", 32, 48),
-        try_it=Try("clearhead show vit-b16 model.attention.kind=grid", "attention among all cells of a grid at once"),
+        try_it=Try(
+            "clearhead show vit-b16 model.attention.kind=grid model.patches.class_token=false model.pooling=mean",
+            "attention among all cells of a grid at once",
+        ),
         words="image vision grid two dimensions spatial",
     ),
     Claim(
@@ -112,7 +115,8 @@ CLAIMS = (
         demonstration="l3_span:two_dimensions_in_parallel",
         place=Place("Problem 2(b)", 50, 52),
         try_it=Try(
-            "clearhead cost vit-b16 model.attention.kind=axial --all", "rows, then columns: a longer path, less work"
+            "clearhead cost vit-b16 model.attention.kind=axial model.patches.class_token=false model.pooling=mean",
+            "rows, then columns: a longer path, less work",
         ),
         words="image vision grid parallel time span",
     ),

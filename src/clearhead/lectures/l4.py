@@ -95,7 +95,8 @@ CLAIMS = (
         latex=r"\text{attention: } n^2d,\,1,\,1\qquad\text{recurrent: } nd^2,\,n,\,n\\\text{convolution: } knd^2,\,1,\,"
         r"\log_kn\qquad\text{restricted: } rnd,\,1,\,n/r",
         verdict="holds under a condition",
-        right="as orders, and without the projections of attention; the convolutions must be dilated",
+        right="as orders, without the projections of attention and the logarithm of its sums; the convolutions must be "
+        "dilated; a window of r tokens, its own included, reaches r − 1 tokens on one side, (r − 1)/2 on both",
         module="clearhead.costing.forms.lecture",
         test="tests/costing/test_lecture.py::test_L4_6_table_1_is_what_the_layers_do",
         demonstration="l4_table_one:table_one",

@@ -5,7 +5,7 @@ import math
 from torch import nn
 
 from clearhead.attention import AxialAttention, RelativeTable
-from clearhead.blocks import Layer, Output, Recurrence
+from clearhead.blocks import ConvolutionLayer, Layer, Output, Recurrence
 from clearhead.positions import AbsolutePosition, RelativePosition
 from clearhead.recipe import InitSpec
 
@@ -51,8 +51,8 @@ def _start_recurrence(layer: Recurrence) -> None:
 
 def _shrink_by_depth(model: nn.Module) -> None:
     for stack in model.modules():
-        layers = [layer for layer in getattr(stack, "layers", []) if isinstance(layer, Layer)]
-        sublayers = sum(2 if layer.cross is None else 3 for layer in layers)
+        layers = [layer for layer in getattr(stack, "layers", []) if isinstance(layer, Layer | ConvolutionLayer)]
+        sublayers = sum(1 + isinstance(layer, Layer) + (layer.cross is not None) for layer in layers)
         for layer in layers:
             # the output of axial attention along rows goes to its columns, not into the residual stream
             axial = [part for part in layer.modules() if isinstance(part, AxialAttention)]

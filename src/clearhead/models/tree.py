@@ -238,8 +238,11 @@ def _block(name: str, module: nn.Module, shapes: Shapes, seen: set[int]) -> Mode
 
 
 def _alike(layers: list[nn.Module]) -> Iterator[tuple[int, int]]:
-    """The first and the last number of layers in a row that have weights of the same shapes."""
-    shapes = [[parameter.shape for parameter in layer.parameters()] for layer in layers]
+    """The first and the last number of layers in a row that have the same settings, and weights of the same shapes."""
+    shapes = [
+        ([parameter.shape for parameter in layer.parameters()], [part.extra_repr() for part in layer.modules()])
+        for layer in layers
+    ]
     first = 1
     for last in range(1, len(layers) + 1):
         if last == len(layers) or shapes[last] != shapes[first - 1]:

@@ -14,14 +14,14 @@ from torch import Tensor
 
 from clearhead.blocks import Output
 from clearhead.data import PAD, Codec, Masker, Text, pieces
-from clearhead.errors import ClearheadError
-from clearhead.inspection import Subject
+from clearhead.errors import ClearheadError, DataError
+from clearhead.inspection import Subject, require_room_to_read
 from clearhead.models import EncoderModel, device_of, evaluating
 from clearhead.predictor.asked import the_number, the_texts
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import batch_budget, reach
 from clearhead.predictor.forced import ForcedLine, batches, joined, padded
-from clearhead.predictor.looking import filled
+from clearhead.predictor.looking import filled, ranked
 from clearhead.predictor.vectors import mean_vectors
 from clearhead.recipe import DecodingSpec, Recipe
 
@@ -86,7 +86,25 @@ class Filler(Predictor):
         return mean_vectors(self.model, rows, self.model.states, batch_budget(spec), spec.attention)
 
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
-        return filled(self, text, target, spec, n_best)
+        codec, longest = self.source, min(spec.max_source, self.reach - 2)
+        ids = self._read([text], gaps=True)[0][0]
+        require_room_to_read(self.model, len(ids))
+        line = codec.wrapped(ids, longest)
+        if self.model.output is None or codec.mask is None:
+            return filled(self.model, text, codec, line)
+        gaps = [place for place, index in enumerate(line) if index == codec.mask]
+        if not gaps:  # every token, as it is
+            places = [place for place, index in enumerate(line) if index not in codec.specials]
+            known = tuple(line[place] for place in places)
+            return filled(self.model, text, codec, line, answer=known, rows=tuple(places), answer_text=text)
+        answers = self.answers([text], spec, n_best=n_best)[0]
+        chosen, answer_text = answers[0].tokens, answers[0].text
+        if target is not None:
+            chosen, answer_text = codec.encode([target])[0], target
+        if len(chosen) != len(gaps):
+            raise DataError(f"the text has {len(gaps)} masks, but the target {len(chosen)} tokens: give one for each")
+        found = {"answer": tuple(chosen), "rows": tuple(gaps), "answer_text": answer_text, "n_best": ranked(answers)}
+        return filled(self.model, text, codec, line, **found)
 
     def table(self, best: Answer) -> dict[str, Any]:
         return {"filled": best.text, "log_probability": best.log_probability}

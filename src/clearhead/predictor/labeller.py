@@ -12,7 +12,7 @@ from torch import Tensor
 
 from clearhead.data import BadLine, Codec, Labelled, pixels_of, unknown_labels
 from clearhead.errors import DataError
-from clearhead.inspection import Subject
+from clearhead.inspection import Subject, require_room_to_read
 from clearhead.models import ClassifierModel, device_of, evaluating
 from clearhead.predictor.asked import the_number, the_texts
 from clearhead.predictor.base import Answer, Predictor
@@ -64,7 +64,20 @@ class Labeller(Predictor):
         return mean_vectors(self.model, rows, self.model.states, batch_budget(spec), spec.attention)
 
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
-        return labelled(self, text, target, spec, n_best)
+        codec, ids = self.source, self._ids([text])[0]
+        require_room_to_read(self.model, len(ids))
+        line = codec.wrapped(ids, min(spec.max_source, self.reach - 2))
+        answers = self.answers([text], spec, n_best=n_best)[0]
+        return labelled(
+            self.model,
+            text,
+            self.labels,
+            target,
+            answers,
+            source=torch.tensor([line]),
+            source_tokens=tuple(codec.shown(line)),
+            specials=(codec.specials, frozenset()),
+        )
 
     def table(self, best: Answer) -> dict[str, Any]:
         probabilities = dict(best.probabilities or {})
@@ -130,7 +143,10 @@ class ImageLabeller(Labeller):
         return torch.cat(found[1:] or found).clone()
 
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
-        return pictured(self, text, target, spec, n_best)
+        patches = self.model.spec.patches
+        assert patches is not None
+        answers = self.answers([text], spec, n_best=n_best)[0]
+        return labelled(self.model, text, self.labels, target, answers, **pictured(text, patches))
 
     def _unknown(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         return [()] * len(texts)  # pixels are numbers

@@ -1,172 +1,127 @@
 """What a predictor hands to inspection: a text and its answer, as ids and as words."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 
 from clearhead.data import Codec, pixels_of
 from clearhead.errors import DataError
-from clearhead.inspection import Picture, Subject, View, require_room_to_read
-from clearhead.models import ClassifierModel, EncoderModel, LanguageModel, Model, Writer
-from clearhead.recipe import DecodingSpec
+from clearhead.inspection import PatchedImage, Subject, View
+from clearhead.models import ClassifierModel, EncoderModel, LanguageModel, Model, Seq2Seq, Writer
+from clearhead.predictor.base import Answer
+from clearhead.recipe import PatchesSpec
 
-if TYPE_CHECKING:
-    from clearhead.predictor.filler import Filler
-    from clearhead.predictor.labeller import ImageLabeller, Labeller
-    from clearhead.predictor.writer import TextWriter
+Shown = Callable[[Sequence[int]], Sequence[str]]
+"""From ids to words."""
+Ranked = Sequence[Answer]
+"""The best answers, the best first."""
 
 
-def written(writer: "TextWriter", text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
-    """A text and the answer that a writer generates, or the ``target`` that is given."""
-    require_room_to_read(writer.model, len(writer._ids([text])[0]))
-    (line,), (cut,), _ = writer._encode([text], spec)
-    if target is None:
-        answers = writer.answers([text], spec, n_best=min(n_best, spec.beam_size))[0]
-        best = answers[0]
-        tokens, answer_text = best.tokens, best.text
-        ended = [*tokens, writer.engine.eos] if best.finished else list(tokens)
-        ranked = tuple((answer.text, answer.log_probability) for answer in answers)
-    else:
-        tokens, answer_text, ranked = writer.target.encode([target])[0], target, ()
-        ended = [*tokens, writer.engine.eos]
-    codec = writer.target
-    if not ended:
+def written(
+    model: Writer, text: str, codecs: tuple[Codec, Codec], line: list[int], answer: list[int], **rest: Any
+) -> Subject:
+    """A text and an answer that was generated, or given.
+
+    Args:
+        model: an encoder-decoder or a language model.
+        text: the text.
+        codecs: the tokenizers of source and target.
+        line: the ids that the model reads.
+        answer: the ids of the answer, its end token included.
+        rest: ``answer_text``, ``n_best``, ``notes``.
+    """
+    if not answer:
         raise DataError("the answer is empty: there is nothing to look at")
-    common: dict[str, Any] = {
-        **_common(writer, text, codec),
-        "answer_text": answer_text,
-        "n_best": ranked,
-        "notes": (f"all of the text after {len(line):,} tokens (decoding.max_source)",) if cut else (),
-    }
-    if isinstance(writer.model, LanguageModel):
-        start = writer.model.spec.vocabulary.start
-        whole = [*line, *ended]
-        given = len(line) - (start is not None)
-        answer = whole if start is None else whole[1:]
-        rows = [None, *range(len(whole) - 1)] if start is None else list(range(len(answer)))
-        inputs = whole[:-1]
-        return Subject(
-            **common,
-            inputs=torch.tensor([inputs]),
-            input_tokens=tuple(codec.shown(inputs)),
-            answer=tuple(answer),
-            answer_tokens=tuple(codec.shown(answer)),
-            rows=tuple(rows),
-            given=given,
-        )
-    inputs = [writer.engine.first, *ended[:-1]]
+    source, target = codecs
+    known = _words(model, text, source, target) | rest
+    vocabulary = model.spec.vocabulary
+    if isinstance(model, Seq2Seq):
+        assert vocabulary.first is not None  # the engine has checked it
+        inputs, rows, given = [vocabulary.first, *answer[:-1]], range(len(answer)), 0
+        known |= {"source": torch.tensor([line]), "source_tokens": tuple(source.shown(line))}
+        return Subject(**known, **_inputs(inputs, target.shown), **_answer(answer, rows, target.shown))
+    whole = [*line, *answer]
+    begins = vocabulary.start is not None  # then the first token is no text, and predicts the first of the text
+    shown = whole[1:] if begins else whole
+    places = range(len(shown)) if begins else [None, *range(len(whole) - 1)]
+    given = len(line) - begins
+    return Subject(**known, **_inputs(whole[:-1], target.shown), **_answer(shown, places, target.shown), given=given)
+
+
+def filled(model: EncoderModel, text: str, codec: Codec, line: list[int], **rest: Any) -> Subject:
+    """A text with gaps and what fills them.
+
+    Args:
+        model: an encoder.
+        text: the text.
+        codec: its tokenizer.
+        line: the ids that the model reads.
+        rest: ``answer`` and ``rows``, the ids of the fillings and their places; ``answer_text``, ``n_best``.
+    """
+    known = _words(model, text, codec, codec) | rest
+    known |= {"source": torch.tensor([line]), "source_tokens": tuple(codec.shown(line))}
+    return Subject(**known, answer_tokens=tuple(codec.shown(known.get("answer", ()))))
+
+
+def labelled(
+    model: ClassifierModel, text: str, labels: Sequence[str], target: str | None, answers: Ranked, **rest: Any
+) -> Subject:
+    """A text or a picture and its label.
+
+    Args:
+        model: a classifier.
+        text: the text.
+        labels: the names of the classes.
+        target: the label to look at. Default: the most probable one.
+        answers: the most probable labels.
+        rest: ``source``, ``source_tokens``, ``specials``, ``picture``.
+    """
+    label = answers[0].text if target is None else target
+    numbers = {name: number for number, name in enumerate(labels)}
+    if label not in numbers:
+        raise DataError(f"label {label!r} is unknown to the model")
     return Subject(
-        **common,
-        source=torch.tensor([line]),
-        source_tokens=tuple(writer.source.shown(line)),
-        inputs=torch.tensor([inputs]),
-        input_tokens=tuple(codec.shown(inputs)),
-        answer=tuple(ended),
-        answer_tokens=tuple(codec.shown(ended)),
-        rows=tuple(range(len(ended))),
+        **_names(model, text),
+        **rest,
+        answer=(numbers[label],),
+        answer_tokens=(label,),
+        rows=(0,),
+        answer_text=label,
+        n_best=ranked(answers),
+        word=labels.__getitem__,
+        number=numbers.get,
     )
 
 
-def filled(filler: "Filler", text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
-    """A text and the tokens at its masks; without a mask, all its tokens as they are."""
-    codec = filler.source
-    longest = min(spec.max_source, filler.reach - 2)
-    ids = filler._read([text], gaps=True)[0][0]
-    require_room_to_read(filler.model, len(ids))
-    line = codec.wrapped(ids, longest)
-    common: dict[str, Any] = {
-        **_common(filler, text, codec),
-        "source": torch.tensor([line]),
-        "source_tokens": tuple(codec.shown(line)),
-    }
-    if filler.model.output is None or codec.mask is None:
-        return Subject(**common)
-    gaps = [place for place, index in enumerate(line) if index == codec.mask]
-    if gaps and target is None:
-        answers = filler.answers([text], spec, n_best=n_best)[0]
-        chosen, answer_text = answers[0].tokens, answers[0].text
-        ranked = tuple((answer.text, answer.log_probability) for answer in answers)
-    elif gaps:
-        chosen, answer_text, ranked = codec.encode([target or ""])[0], target or "", ()
-        if len(chosen) != len(gaps):
-            raise DataError(
-                f"the text has {len(gaps)} masks, but the target has {len(chosen)} tokens: give one for each"
-            )
-    else:
-        gaps = [place for place, index in enumerate(line) if index not in codec.specials]
-        chosen, answer_text, ranked = [line[place] for place in gaps], text, ()
-    return Subject(
-        **common,
-        answer=tuple(chosen),
-        answer_tokens=tuple(codec.shown(chosen)),
-        rows=tuple(gaps),
-        answer_text=answer_text,
-        n_best=ranked,
-    )
-
-
-def labelled(labeller: "Labeller", text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
-    """A text and its label."""
-    codec = labeller.source
-    ids = labeller._ids([text])[0]
-    require_room_to_read(labeller.model, len(ids))
-    line = codec.wrapped(ids, min(spec.max_source, labeller.reach - 2))
-    return Subject(
-        **_labelled(labeller, text, target, spec, n_best),
-        source=torch.tensor([line]),
-        source_tokens=tuple(codec.shown(line)),
-        unknown=(labeller.model.spec.vocabulary.unk, None),
-        specials=(codec.specials, frozenset()),
-    )
-
-
-def pictured(labeller: "ImageLabeller", text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
-    """An image and its label."""
-    patches = labeller.model.spec.patches
-    assert patches is not None
+def pictured(text: str, patches: PatchesSpec) -> dict[str, Any]:
+    """A picture as what a model reads, its patches by row and column."""
     pixels = torch.from_numpy(pixels_of(text, patches))
     rows, columns = patches.height // patches.size, patches.width // patches.size
     names = [f"r{row}c{column}" for row in range(1, rows + 1) for column in range(1, columns + 1)]
-    return Subject(
-        **_labelled(labeller, text, target, spec, n_best),
-        source=pixels[None],
-        source_tokens=("<class>", *names) if patches.class_token else tuple(names),
-        picture=Picture(rows, columns, patches.size, pixels, patches.class_token),
-    )
-
-
-def _labelled(labeller: "Labeller", text: str, target: str | None, spec: DecodingSpec, n_best: int) -> dict[str, Any]:
-    answers = labeller.answers([text], spec, n_best=n_best)[0]
-    label = answers[0].text if target is None else target
-    numbers = {name: number for number, name in enumerate(labeller.labels)}
-    if label not in numbers:
-        raise DataError(f"label {label!r} is unknown to the model")
     return {
-        "family": labeller.model.spec.family,
-        "name": type(labeller.model).__name__,
-        "text": text,
-        "answer": (numbers[label],),
-        "answer_tokens": (label,),
-        "rows": (0,),
-        "answer_text": label,
-        "n_best": tuple((answer.text, answer.log_probability) for answer in answers),
-        "word": labeller.labels.__getitem__,
-        "number": numbers.get,
+        "source": pixels[None],
+        "source_tokens": ("<class>", *names) if patches.class_token else tuple(names),
+        "picture": PatchedImage(rows, columns, patches.size, pixels, patches.class_token),
     }
 
 
-def _common(predictor: Any, text: str, codec: Codec) -> dict[str, Any]:
-    unknown = predictor.model.spec.vocabulary.unk
-    sources: Codec = predictor.source
-    return {
-        "family": predictor.model.spec.family,
-        "name": type(predictor.model).__name__,
-        "text": text,
-        "word": lambda index: codec.shown([index])[0],
-        "number": codec.number,
+def ranked(answers: Ranked) -> tuple[tuple[str, float], ...]:
+    """Answers with their log p."""
+    return tuple((answer.text, answer.log_probability) for answer in answers)
+
+
+def _names(model: Model, text: str) -> dict[str, Any]:
+    return {"family": model.spec.family, "name": type(model).__name__, "text": text}
+
+
+def _words(model: Model, text: str, source: Codec, target: Codec) -> dict[str, Any]:
+    unknown = model.spec.vocabulary.unk
+    return _names(model, text) | {
+        "word": lambda index: target.shown([index])[0],
+        "number": target.number,
         "unknown": (unknown, unknown),
-        "specials": (sources.specials, codec.specials),
+        "specials": (source.specials, target.specials),
     }
 
 
@@ -220,12 +175,16 @@ def _by_ids(model: Model, source: list[int], target: list[int]) -> Subject:
     return Subject(**given, **_answer(source, range(len(source))))
 
 
-def _inputs(ids: list[int]) -> dict[str, Any]:
-    return {"inputs": torch.tensor([ids]), "input_tokens": tuple(map(str, ids))}
+def _as_numbers(ids: Sequence[int]) -> list[str]:
+    return [str(index) for index in ids]
 
 
-def _answer(ids: list[int], rows: Iterable[int | None]) -> dict[str, Any]:
-    return {"answer": tuple(ids), "answer_tokens": tuple(map(str, ids)), "rows": tuple(rows)}
+def _inputs(ids: list[int], shown: Shown = _as_numbers) -> dict[str, Any]:
+    return {"inputs": torch.tensor([ids]), "input_tokens": tuple(shown(ids))}
+
+
+def _answer(ids: list[int], rows: Iterable[int | None], shown: Shown = _as_numbers) -> dict[str, Any]:
+    return {"answer": tuple(ids), "answer_tokens": tuple(shown(ids)), "rows": tuple(rows)}
 
 
 def _numbers(ids: Sequence[int]) -> str:

@@ -9,13 +9,13 @@ from torch import Tensor
 from clearhead.data import Codec, windows
 from clearhead.decoding import Allowed, Hypothesis
 from clearhead.errors import ClearheadError
-from clearhead.inspection import Subject
+from clearhead.inspection import Subject, require_room_to_read
 from clearhead.models import LanguageModel, Model, Seq2Seq
 from clearhead.predictor.asked import the_number, the_text, the_texts
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import Engine, batch_budget
 from clearhead.predictor.forced import ForcedLine, forced, forced_windows, joined
-from clearhead.predictor.looking import written
+from clearhead.predictor.looking import ranked, written
 from clearhead.predictor.unknown import warn_unknown
 from clearhead.predictor.vectors import mean_vectors
 from clearhead.recipe import DecodingSpec, Recipe
@@ -97,7 +97,26 @@ class TextWriter(Predictor):
         )
 
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
-        return written(self, text, target, spec, n_best)
+        require_room_to_read(self.model, len(self._ids([text])[0]))
+        (line,), (cut,), _ = self._encode([text], spec)
+        if target is None:
+            found = self.answers([text], spec, n_best=min(n_best, spec.beam_size))[0]
+            tokens, answer_text, finished = found[0].tokens, found[0].text, found[0].finished
+        else:
+            found, tokens, answer_text, finished = [], self.target.encode([target])[0], target, True
+        notes = [f"the text after its first {len(line):,} tokens (decoding.max_source)"] if cut else []
+        answer = [*tokens, self.engine.eos] if finished else tokens
+        codecs = self.source, self.target
+        return written(
+            self.engine.model,
+            text,
+            codecs,
+            line,
+            answer,
+            answer_text=answer_text,
+            n_best=ranked(found),
+            notes=tuple(notes),
+        )
 
     def table(self, best: Answer) -> dict[str, Any]:
         return {"target": best.text, "log_probability": best.log_probability, "finished": best.finished}

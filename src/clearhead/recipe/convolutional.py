@@ -24,16 +24,21 @@ class ConvolutionalSpec(ResidualSpec):
     kernel: Annotated[int, Field(ge=2, le=1_000)] = 3
     """Tokens that a convolution sees, k: in an encoder the token in the middle (k odd), in a decoder the last one."""
     dilation: Literal["powers"] | Annotated[int, Field(ge=1, le=100_000)] = "powers"
-    """How far apart these tokens are: `powers` is 1, k, k² … from layer to layer, so that ⌈log_k n⌉ layers join n
-    tokens; or a number for all layers."""
+    """How far apart these tokens are: a number for all layers, or `powers`: 1, b, b² … from layer to layer, so that
+    ⌈log_b n⌉ layers join n tokens; b are the tokens on one side, its own included: k, or (k + 1)/2 in an encoder."""
     activation: Activation = "relu"
     """The nonlinearity after each convolution."""
     bias: bool = True
     """A bias in each convolution."""
 
+    @property
+    def base(self) -> int:
+        """Tokens of a kernel on one side, its own included, b."""
+        return self.kernel if self.causal else (self.kernel + 1) // 2
+
     def dilations(self) -> list[int]:
         """The dilation of each layer."""
-        return [self.kernel**number if self.dilation == "powers" else self.dilation for number in range(self.layers)]
+        return [self.base**number if self.dilation == "powers" else self.dilation for number in range(self.layers)]
 
     def reach(self, dilation: int) -> tuple[int, int]:
         """How many tokens before, and after, a convolution with this dilation sees."""
@@ -49,7 +54,7 @@ class ConvolutionalSpec(ResidualSpec):
                 "kernel",
                 f"in an encoder the token stands in the middle of its kernel, which is odd, not {self.kernel}",
             )
-        if self.dilation == "powers" and self.kernel ** (self.layers - 1) > FARTHEST:
+        if self.dilation == "powers" and self.base ** (self.layers - 1) > FARTHEST:
             yield "dilation", f"in layer {self.layers} the tokens of a kernel would be more than {FARTHEST:,} apart"
         if self.position.enters == "attention":
             yield (

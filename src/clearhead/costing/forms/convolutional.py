@@ -1,12 +1,11 @@
 """What convolutional encoders and decoders cost (Table 1, L4.6): k·n·d² a layer."""
 
-import sympy
 from sympy import Expr
 
 from clearhead.costing.forms.attention import AttentionSetting, attention_form
 from clearhead.costing.forms.feedforward import activate
 from clearhead.costing.forms.inputs import Inputs, StackRole, embed
-from clearhead.costing.forms.letters import B, pieces
+from clearhead.costing.forms.letters import B, depth, pieces
 from clearhead.costing.forms.sketch import FLOAT, ONE, ZERO, Ledger, Sketch
 from clearhead.costing.forms.stack import add_and_norm
 from clearhead.recipe import ConvolutionalSpec, cost_of
@@ -15,11 +14,11 @@ from clearhead.recipe import ConvolutionalSpec, cost_of
 def convolution_path(n: Expr, k: Expr, *, both: bool, dilated: bool = True) -> Expr:
     """Layers of kernels of k tokens that join all n positions.
 
-    With dilations 1, k, k² …, L layers see k^L tokens, half of which are on either side if ``both``; without, a layer
-    carries a signal k − 1 tokens far, or (k − 1)/2 on both sides.
+    A kernel has b tokens on a side, its own included: k, or (k + 1)/2 if ``both``. With dilations 1, b, b² …, L layers
+    carry a signal b^L − 1 tokens far; without, L(b − 1).
     """
     if dilated:
-        return sympy.ceiling(sympy.log(2 * n - 1 if both else n, k))
+        return depth(n, (k + 1) / 2 if both else k)
     return pieces((1 + int(both)) * (n - 1), k - 1)
 
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import sympy
 from sympy import Expr
 
+from clearhead.costing.forms.convolutional import convolution_path
 from clearhead.costing.forms.letters import pieces
 from clearhead.costing.forms.local import window_path
 from clearhead.costing.forms.sketch import Ledger, LedgerBlock, Sketch, product
@@ -192,10 +193,13 @@ def recurrent_layer(n: Size, d: Size, *, gates: int = 1) -> LayerCost:
     return LayerCost(name, macs, macs, n, n)
 
 
-def convolution_layer(n: Size, d: Size, k: Size) -> LayerCost:
-    """A kernel of k tokens: k·n·d²; dilated layers join all positions in ⌈log_k n⌉ of them."""
+def convolution_layer(n: Size, d: Size, k: Size, *, sides: Sides = "one") -> LayerCost:
+    """A kernel of k tokens: k·n·d²; dilated layers join all positions in ⌈log_k n⌉ of them, on one side.
+
+    On both sides a kernel reaches half as far, and the base is (k + 1)/2.
+    """
     n, d, k = _sizes(n, d, k)
-    path = sympy.ceiling(sympy.log(n, k))
+    path = convolution_path(n, k, both=sides == "both")
     macs = k * n * d**2
     return LayerCost("convolution", macs, macs, sympy.Integer(1), path)
 

@@ -76,6 +76,29 @@ class least(sympy.Function):  # type: ignore[misc]  # noqa: N801 - a function of
         return rf"\min\left({inner}\right)" + ("" if exp is None else f"^{{{exp}}}")
 
 
+class depth(sympy.Function):  # type: ignore[misc]  # noqa: N801 - a function of mathematics
+    """⌈log_b x⌉: how many layers join x tokens if each sees b times as far as the one before."""
+
+    nargs = 2
+    is_integer = True
+    is_nonnegative = True
+
+    @classmethod
+    def eval(cls, size: Expr, base: Expr) -> Expr | None:
+        """A number, if both are, without rounding."""
+        if not (size.is_Integer and base.is_Integer and base > 1):
+            return None
+        layers, seen = 0, 1
+        while seen < size:
+            layers, seen = layers + 1, seen * int(base)
+        return Integer(layers)
+
+    def _latex(self, printer: sympy.printing.printer.Printer, exp: str | None = None) -> str:
+        size, base = (printer._print(argument) for argument in self.args)
+        text = rf"\left\lceil \log_{{{base}}} {size} \right\rceil"
+        return text if exp is None else f"{text}^{{{exp}}}"
+
+
 class pieces(sympy.Function):  # type: ignore[misc]  # noqa: N801 - a function of mathematics
     """⌈x/c⌉: how many pieces of c tokens a line of x tokens is cut into, the last one filled up."""
 

@@ -1,6 +1,7 @@
 """What torch really does, counted: the proof of the closed forms."""
 
 from clearhead.costing.tracing.graph import Node, Traced, trace
+from clearhead.costing.tracing.layers import longest_chain
 from clearhead.costing.tracing.operators import Call, OperatorCost, operator_cost
 from clearhead.costing.tracing.run import (
     Watch,
@@ -23,6 +24,7 @@ __all__ = [
     "WorkCounter",
     "attention_path",
     "counted_macs",
+    "longest_chain",
     "operator_cost",
     "saved_bytes",
     "trace",

@@ -1,16 +1,17 @@
 """The layers of Table 1 (L4.6) as they run: work, sequential products, and how many layers join all positions.
 
-Attention, recurrence, convolution and restricted attention in their plainest form, so that the table can be measured.
+Attention, convolution and restricted attention are the modules that models are built of, with one head and no biases;
+the recurrent layer is the plainest there is.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.attention import LocalAttention, MultiHeadAttention
+from clearhead.blocks import Convolution
 from clearhead.costing.tracing.run import counted_macs
 
 
@@ -28,20 +29,6 @@ class RecurrentLayer(nn.Module):
             state = self.cell(token, state)
             states.append(state)
         return torch.stack(states, dim=1)
-
-
-class Convolution(nn.Module):
-    """Each token sees itself and k − 1 before it, ``dilation`` apart."""
-
-    def __init__(self, width: int, kernel: int, dilation: int = 1) -> None:
-        super().__init__()
-        self.reach = (kernel - 1) * dilation
-        self.map = nn.Conv1d(width, width, kernel, dilation=dilation, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Convolve along the sequence."""
-        result: Tensor = self.map(F.pad(x.transpose(1, 2), (self.reach, 0)))
-        return result.transpose(1, 2)
 
 
 @dataclass(frozen=True)
@@ -69,15 +56,20 @@ def window_layer(width: int, window: int) -> LocalAttention:
     return attention
 
 
+def causal_convolution(width: int, kernel: int, dilation: int) -> Convolution:
+    """A causal kernel without bias."""
+    return Convolution(width=width, kernel=kernel, dilation=dilation, causal=True, bias=False)
+
+
 def measure(make: Callable[[int], nn.Module], *, length: int, width: int) -> Measured:
     """Run the layer that ``make`` makes for each depth, counted from 0."""
     x = torch.randn(1, length, width, requires_grad=True)
     layer = make(0)
     macs = counted_macs(lambda: layer(x))
-    return Measured(macs, _chain(layer(x)), _layers_to_join(make, length, width))
+    return Measured(macs, longest_chain(layer(x)), _layers_to_join(make, length, width))
 
 
-def _chain(result: Tensor) -> int:
+def longest_chain(result: Tensor) -> int:
     """The longest chain of matrix products in the graph that autograd keeps."""
     depths: dict[object, int] = {}
     waiting = [(result.grad_fn, False)]

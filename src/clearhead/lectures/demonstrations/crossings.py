@@ -53,7 +53,7 @@ def crossing(one: str, other: str) -> Expr | None:
 
 
 def crossing_measures(one: str, other: str, width: int) -> list[Measure]:
-    """Where two layers cost the same, solved and counted: cheaper one token before, dearer one token after."""
+    """Where two layers cost the same, solved and counted: one is cheaper a token before and the other a token after."""
     at = crossing(one, other)
     name = f"{one} against {other}"
     if at is None:

@@ -35,7 +35,7 @@ def sees_everything(right: Callable[..., Any]) -> Callable[..., Any]:
 
 def likelihood() -> Evidence:
     """L0.1: an answer has the same log-probability when it is generated, fed in, scored in a batch, and trained on."""
-    model = toy.trained(seed=1)
+    model = toy.trained(1)
     source, target = toy.rows(32, torch.Generator().manual_seed(99))
     with torch.inference_mode():
         written = greedy(
@@ -53,14 +53,16 @@ def likelihood() -> Evidence:
     shorter = [row[-3 - index % 4 :] for index, row in enumerate(target.tolist())]
 
     def factors() -> Measure:
+        if not answers:
+            return Measure("Σ log p(y_l | y_<l; x), of answers that were finished", "some", "none")
         fed_in = torch.tensor([line.log_probability for line in forced(model, sources, answers)])
         return alike("Σ log p(y_l | y_<l; x) against the score collected while decoding", fed_in, decoded, 1e-4)
 
     def in_a_batch() -> Measure:
         together = forced(model, short, shorter)
         alone = [forced(model, [x], [y])[0] for x, y in zip(short, shorter, strict=True)]
-        both = (torch.tensor([line.log_probability for line in lines]) for lines in (together, alone))
-        return alike("log p(y | x) of unequal lines, in one padded batch against alone", *both, tolerance=1e-3)
+        mine, other = (torch.tensor([line.log_probability for line in lines]) for lines in (together, alone))
+        return alike("log p(y | x) of unequal lines, in one padded batch against alone", mine, other, tolerance=1e-3)
 
     def trained_on() -> Measure:
         objective = toy.objective()
@@ -71,7 +73,7 @@ def likelihood() -> Evidence:
         return Measure("the trainer's loss against −log p of a token", fed_in, loss, tolerance=1e-4)
 
     after, before = (toy.loss_of_a_token(one, source, target) for one in (model, toy.untrained(seed=1)))
-    first = forced(model, sources[:1], answers[:1])[0]
+    first = forced(model, source[:1].tolist(), target[:1].tolist())[0]
     learnt = "−log p of a true token, after training by the trainer"
     return Evidence(
         measures=(
@@ -104,10 +106,10 @@ def likelihood() -> Evidence:
         ),
         figures=(
             Bars(
-                title="One answer: −log p of each token given those before it; the bars add up to −log p(y | x)",
-                alt=f"The factors of one answer; they add up to {-first.log_probability:.3f}, the score of the search.",
+                title="A right answer: −log p of each token given those before it; the bars add up to −log p(y | x)",
+                alt=f"The factors of one answer; they add up to {-first.log_probability:.3f}.",
                 y_label="−log p(y_l | y_<l; x)",
-                labels=tuple(f"l = {index + 1}" for index in range(len(answers[0]))),
+                labels=tuple(f"l = {index + 1}" for index in range(target.shape[1])),
                 series=(("", tuple(-value for value in first.log_probabilities)),),
             ),
         ),
@@ -230,7 +232,7 @@ def soft_and_hard() -> Evidence:
     valid[1, 4:] = False
     modules = {}
     for choice in ("soft", "hard"):
-        modules[choice] = MultiHeadAttention(width=8, heads=2, choice=choice)  # type: ignore[arg-type]
+        modules[choice] = MultiHeadAttention(width=8, heads=2, choice=choice)
         modules[choice].path = "explicit"
     randomise(modules["soft"])
     modules["hard"].load_state_dict(modules["soft"].state_dict())
@@ -336,7 +338,7 @@ def heads_of_free_sizes() -> Evidence:
         context, cache, found = AttentionContext(valid=valid), KeyValues(), {}
         with torch.no_grad():
             for path in ("explicit", "fused"):
-                module.path = path  # type: ignore[assignment]
+                module.path = path
                 found[path] = module(query, keys, values, context=context)[0]
             parts = [module(query[:, i : i + 1], keys, values, context=context, cache=cache)[0] for i in range(4)]
         return found | {"cache": torch.cat(parts)}

@@ -4,7 +4,8 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -18,9 +19,9 @@ from clearhead.errors import RecipeError
 from clearhead.lectures.demonstrations.broken import broken_block
 from clearhead.lectures.demonstrations.compare import ROUNDING, alike, far, gap
 from clearhead.lectures.demonstrations.pytorch import encoder_layer, layer_like
-from clearhead.lectures.evidence import Evidence, Measure, Wrong
+from clearhead.lectures.evidence import Evidence, Measure
 from clearhead.models import build
-from clearhead.recipe import read_recipe
+from clearhead.recipe import LayerNormSpec, read_recipe
 
 
 def layer_norm() -> Evidence:
@@ -51,28 +52,30 @@ def layer_norm() -> Evidence:
     def each_reading() -> Measure:
         """Every setting of axis and of ε against the formula in double precision, with padding."""
         worst = 0.0
-        for axis, place in itertools.product(("token", "sequence"), ("inside", "outside")):
-            norm = LayerNorm(width=16, eps=1e-2, axis=axis, eps_place=place)  # type: ignore[arg-type]
+        settings = (get_args(LayerNormSpec.model_fields[name].annotation) for name in ("axis", "eps_place"))
+        for axis, place in itertools.product(*settings):
+            norm = LayerNorm(width=16, eps=1e-2, axis=axis, eps_place=place)
             expected = _normalised(x, valid, axis=axis, inside=place == "inside")
             worst = max(worst, gap(norm(x, valid)[valid], expected[valid]))
-        what = "(y − μ)/σ over a token or over the sequence, ε inside or outside, padded lines: max|Δ|"
+        what = "(y − μ)/σ over every axis that there is, ε inside or outside, padded lines: max|Δ|"
         return Measure(what, 0.0, worst, tolerance=ROUNDING)
 
     def in_a_decoder() -> Measure:
-        try:
-            read_recipe("tiny", "model.decoder.norm.axis=sequence")
-        except RecipeError:
-            return Measure("a decoder with statistics over the sequence", "is refused", "is refused")
-        return Measure("a decoder with statistics over the sequence", "is refused", "is built")
+        built = []
+        for axis in get_args(LayerNormSpec.model_fields["axis"].annotation):
+            with suppress(RecipeError):
+                read_recipe("tiny", f"model.decoder.norm.axis={axis}")
+                built.append(axis)
+        return Measure("axes that a decoder may normalise over", "token", ", ".join(built))
 
-    sequence = LayerNorm(width=16, axis="sequence")
-    leak = gap(sequence(other, valid)[:, 0], sequence(x, valid)[:, 0])
+    printed = LayerNorm(width=16, axis="all")
+    leak = gap(printed(other, valid)[:, 0], printed(x, valid)[:, 0])
     forward, deviation = "clearhead.blocks.norm.LayerNorm.forward", "clearhead.blocks.norm.LayerNorm._deviation"
     return Evidence(
         measures=(against_torch(), alone(), moments(), each_reading(), in_a_decoder()),
         wrong=(
             broken_block(
-                "statistics over the sequence, as the notes can be read", forward, lambda right: _over_lines, alone
+                "one mean and deviation for all of Y, as printed", forward, lambda right: _over_everything, alone
             ),
             broken_block(
                 "the sample's deviation, n − 1",
@@ -110,8 +113,8 @@ def layer_norm() -> Evidence:
             ),
         ),
         notes=(
-            f"With statistics over the sequence the first token moves by {leak:.2f} when later tokens change: in a "
-            "decoder it would see the future.",
+            f"With one μ and σ for all of Y, as printed, the first token moves by {leak:.2f} when later tokens change: "
+            "in a decoder it would see the future.",
         ),
     )
 
@@ -121,15 +124,15 @@ def _normalised(x: Tensor, valid: Tensor, *, axis: str, inside: bool) -> Tensor:
     out = torch.zeros_like(x)
     for line in range(len(x)):
         tokens = x[line, valid[line]].double().numpy()
-        over = 1 if axis == "token" else 0
+        over = {"token": (1,), "sequence": (0,), "all": (0, 1)}[axis]
         mean, deviation = tokens.mean(over, keepdims=True), tokens.std(over, keepdims=True)
         root = np.sqrt(deviation**2 + 1e-2) if inside else deviation + 1e-2
         out[line, valid[line]] = torch.tensor((tokens - mean) / root, dtype=x.dtype)
     return out
 
 
-def _over_lines(self: LayerNorm, x: Tensor, valid: Tensor | None = None) -> Tensor:
-    return (x - x.mean(1, keepdim=True)) / (x.var(1, correction=0, keepdim=True) + self.eps).sqrt()
+def _over_everything(self: LayerNorm, x: Tensor, valid: Tensor | None = None) -> Tensor:
+    return (x - x.mean((1, 2), keepdim=True)) / (x.var((1, 2), correction=0, keepdim=True) + self.eps).sqrt()
 
 
 def add_and_norm() -> Evidence:
@@ -289,6 +292,8 @@ def point_wise() -> Evidence:
     """L0.13: tokens are independent: permuting tokens permutes the outputs, and batch and context keep their shape."""
     batch, context, width = 3, 7, 12
     nets = {kind: _net(kind, width) for kind in ("standard", "outer", "gated", "single")}
+    out = width - 3
+    wider = _layer("standard", width, f"model.feedforward.out_width={out}", "model.norm.place=pre")
     x, order = torch.randn(batch, context, width), torch.randperm(context)
 
     def permuted() -> Measure:
@@ -300,19 +305,17 @@ def point_wise() -> Evidence:
         worst = max(gap(net(x[:, 3:4])[:, 0], net(x)[:, 3]) for net in nets.values())
         return Measure(f"a token alone against the same in its context, {len(nets)} kinds", 0.0, worst, tolerance=1e-6)
 
-    def added(out: int) -> str:
-        """X + FFN(X) by Add & Norm, for a net whose second map has this many outputs."""
-        net = _net("standard", width)
-        net.down = nn.Linear(30, out)
+    def widened() -> Measure:
+        """X + FFN(X) for E ≠ V by a layer of the product, whose Add & Norm projects X."""
         try:
-            return str(tuple(AddNorm(LayerNorm(width=width), place="pre")(x, net).shape))
+            shape = str(tuple(wider(x, AttentionContext()).shape))
         except RuntimeError:
-            return "cannot be added"
+            shape = "cannot be added"
+        return Measure(f"a layer whose net maps {width} features to {out}", str((batch, context, out)), shape)
 
     def mixed(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return lambda self, tokens: right(self, tokens.cumsum(1))
 
-    residual = f"X + FFN(X) for E = V = {width}"
     return Evidence(
         measures=(
             Measure(
@@ -322,7 +325,12 @@ def point_wise() -> Evidence:
             ),
             permuted(),
             alone(),
-            Measure(residual, str((batch, context, width)), added(width)),
+            Measure(
+                f"shape of the net alone, E = {width}, V = {out}",
+                str((batch, context, out)),
+                str(tuple(wider.feedforward(x).shape)),
+            ),
+            widened(),
         ),
         wrong=(
             broken_block(
@@ -337,15 +345,24 @@ def point_wise() -> Evidence:
                 mixed,
                 alone,
             ),
-            Wrong("V ≠ E inside Add & Norm", Measure(residual, str((batch, context, width)), added(width - 3))),
+            broken_block(
+                "V ≠ E inside an Add & Norm that does not project X",
+                "clearhead.blocks.residual.AddNorm.forward",
+                lambda right: lambda self, x, f, valid=None: x + f(self.norm(x, valid)),
+                widened,
+            ),
         ),
     )
 
 
 def _net(kind: str, width: int) -> Any:
-    """A net of the product, built from the settings of a recipe."""
-    settings = [f"model.width={width}", "model.heads=1", f"model.feedforward.kind={kind}"]
+    return _layer(kind, width).feedforward
+
+
+def _layer(kind: str, width: int, *more: str) -> Any:
+    """A layer of the product, built from the settings of a recipe."""
+    settings = [f"model.width={width}", "model.heads=1", "model.layers=1", f"model.feedforward.kind={kind}", *more]
     if kind != "single":
         settings.append("model.feedforward.width=30")
     model = build(read_recipe(None, "model.family=encoder", "model.vocabulary.source=20", *settings), seed=1).eval()
-    return model.get_submodule("encoder.layers.0.feedforward").requires_grad_(requires_grad=False)
+    return model.get_submodule("encoder.layers.0").requires_grad_(requires_grad=False)

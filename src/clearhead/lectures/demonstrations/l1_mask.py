@@ -25,7 +25,7 @@ PATHS = ("explicit", "fused")
 
 
 @dataclass(frozen=True)
-class Row:
+class MaskRow:
     """What one mechanism does."""
 
     name: str
@@ -212,7 +212,7 @@ def _language_model(*settings: str) -> LanguageModel:
     return model
 
 
-def _row(name: str, model: LanguageModel) -> Row:
+def _row(name: str, model: LanguageModel) -> MaskRow:
     """Everything about one mechanism, the worst of its paths."""
     ahead, back, cached, padded = 0, N * N, 0.0, 0.0
     for path in PATHS:
@@ -220,7 +220,7 @@ def _row(name: str, model: LanguageModel) -> Row:
         found = _jacobian(model) != 0
         ahead, back = max(ahead, int(found[FUTURE].sum())), min(back, int(found[~FUTURE].sum()))
         cached, padded = max(cached, _with_a_cache(model)), max(padded, _with_padding(model))
-    return Row(name, ahead, back, cached, padded)
+    return MaskRow(name, ahead, back, cached, padded)
 
 
 def _jacobian(model: LanguageModel) -> Float[Tensor, "n n"]:

@@ -185,7 +185,7 @@ def _once(layer: Any, x: Tensor, context: AttentionContext, **_: Any) -> Tensor:
     return out
 
 
-STEPS = 40
+STEPS = 30
 PLACES = ("pre", "post")
 
 
@@ -200,11 +200,8 @@ def deep_with_residuals() -> Evidence:
     learnt = f"loss after {STEPS} steps of copying (guessing: {guess:.2f})"
     gradient = "‖∂(y₀ − y₁)/∂x‖ through 24 layers"
 
-    def without() -> Measure:
-        return Measure(f"{learnt}: pre-LN", guess / 2, _losses("pre", True)[-1], relation="≤")
-
-    def through_post() -> Measure:
-        return Measure(f"{gradient}: post-LN", 1e-3, _tells_apart("post", True), relation="≥")
+    def comes_through(place: str) -> Measure:
+        return Measure(f"{gradient}: {place}-LN", 1e-3, _tells_apart(place, True), relation="≥")
 
     at = tuple(float(step) for step in range(0, STEPS, 4))
     return Evidence(
@@ -219,8 +216,10 @@ def deep_with_residuals() -> Evidence:
             Measure(f"{learnt}, {names['post', False]}", 0.9 * guess, losses["post", False][-1], relation="≥"),
         ),
         wrong=(
-            broken_block("pre-LN that drops its residual", _ADD_NORM, _without_residual, without),
-            broken_block("post-LN that drops its residual", _ADD_NORM, _without_residual, through_post),
+            broken_block("pre-LN that drops its residual", _ADD_NORM, _without_residual, lambda: comes_through("pre")),
+            broken_block(
+                "post-LN that drops its residual", _ADD_NORM, _without_residual, lambda: comes_through("post")
+            ),
             Wrong(
                 "the claim without its condition: post-LN learns as soon",
                 Measure(f"{learnt}: post-LN", guess / 2, losses["post", True][-1], relation="≤"),

@@ -49,7 +49,7 @@ def order_must_be_added() -> Evidence:
         for n in LENGTHS:
             line = torch.randint(4, 40, (1, n))
             with torch.no_grad():
-                found.append(watch(lambda line=line: model(line), model, []).span)
+                found.append(watch(partial(model, line), model, []).span)
         return found
 
     def growth() -> Measure:
@@ -167,7 +167,7 @@ def memory_grows() -> Evidence:
         predicted = 4 * heads if path == "explicit" else 0
         return Measure(f"{what}, {path} path", predicted, square, tolerance=0.1)
 
-    def off(path: str) -> Measure:
+    def missed_by(path: str) -> Measure:
         attention_path(model, path)
         missed = abs(formulas[path].at(n=lengths[0], B=2) - _saved_for(model, lengths[0]))
         return Measure(f"formula − bytes counted at n = {lengths[0]}, {path}", 0, missed)
@@ -196,7 +196,7 @@ def memory_grows() -> Evidence:
                 "a feed-forward net that keeps its hidden features twice",
                 "clearhead.blocks.feedforward.StandardFeedForward.forward",
                 lambda right: lambda self, x: self.down(torch.sigmoid(self.activation(self.up(x)))),
-                lambda: off("fused"),
+                lambda: missed_by("fused"),
             ),
         ),
         tables=(

@@ -1,7 +1,7 @@
 """L2.9: variances add up, and what the scores are divided by, measured on the weights that every path gives."""
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -11,6 +11,9 @@ from clearhead.lectures.demonstrations.broken import broken_block
 from clearhead.lectures.demonstrations.ways import spread_of_scores, weights_on_every_path
 from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 SIZES, AT, COUNT = (4, 16, 64, 256), 64, 256
 SCALES = {"none": "q·k", "sqrt": "q·k/√d", "dim": "q·k/d (the notes)"}
 
@@ -18,7 +21,11 @@ SCALES = {"none": "q·k", "sqrt": "q·k/√d", "dim": "q·k/d (the notes)"}
 def scale_by_the_root() -> Evidence:
     """L2.9: sums of d products have variance d: dividing by √d brings it to 1, by d far below."""
     drawn = {d: tuple(torch.randn(COUNT, d, dtype=torch.float64) for _ in range(2)) for d in SIZES}
-    predicted = {"none": lambda d: 1.0 * d, "sqrt": lambda d: 1.0, "dim": lambda d: 1 / d}
+    predicted: dict[str, Callable[[int], float]] = {
+        "none": float,
+        "sqrt": lambda d: 1.0,
+        "dim": lambda d: 1 / d,
+    }
 
     def spread(d: int, scale: Any) -> float:
         return spread_of_scores(weigh(*drawn[d], scale=scale))

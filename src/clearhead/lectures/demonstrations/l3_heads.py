@@ -212,8 +212,8 @@ def meaning_emerges() -> Evidence:
 
     def reordered(output: bool = True) -> Measure:
         with torch.no_grad():
-            logits = [one(source, toy.fed(target)) for one in (_permuted(model, output=output), model)]
-        return alike("logits with the heads of the cross-attention in another order", *logits, tolerance=1e-4)
+            mine, theirs = (one(source, toy.fed(target)) for one in (_permuted(model, output=output), model))
+        return alike("logits with the heads of the cross-attention in another order", mine, theirs, tolerance=1e-4)
 
     shown = after[1]["cross"].mean(0)
     clearest = int(_mass(after[1]["cross"], "the mirrored one").argmax())

@@ -41,7 +41,7 @@ def two_by_three() -> Evidence:
     product = [sum(a * b for a, b in zip(row, column[0].tolist(), strict=True)) for row in rows.tolist()]
 
     def multiplications() -> Measure:
-        work = int(matmul_work(*rows.shape, 1))
+        work = int(matmul_work(rows.shape[0], rows.shape[1], 1))
         return Measure("multiplications: m·n·p, and counted as it runs", work, counted_macs(lambda: learnable(rows)))
 
     def printed() -> Measure:
@@ -162,7 +162,7 @@ def _encoder_layer(*settings: str) -> Cost:
     ]
 
 
-def _attention(**settings: bool) -> MultiHeadAttention:
+def _attention(**settings: Any) -> MultiHeadAttention:
     module = MultiHeadAttention(width=WIDTH, heads=HEADS, bias=False, **settings)
     module.path = "explicit"
     return module
@@ -268,7 +268,7 @@ def feed_forward() -> Evidence:
     four = _encoder_layer(f"model.feedforward.width={4 * WIDTH}", "model.feedforward.bias=false")["feedforward"]
     x = torch.randn(1, LENGTH, WIDTH)
 
-    def net(**settings: int) -> StandardFeedForward:
+    def net(**settings: Any) -> StandardFeedForward:
         return StandardFeedForward(width=WIDTH, bias=False, **settings)
 
     def work() -> Measure:

@@ -11,7 +11,7 @@ from sympy import Expr
 from torch import nn
 
 from clearhead.attention import LocalAttention
-from clearhead.blocks import Recurrence
+from clearhead.blocks import Convolution, Recurrence
 from clearhead.costing import (
     convolution_layer,
     letter,
@@ -22,7 +22,7 @@ from clearhead.costing import (
 )
 from clearhead.costing.forms.lecture import LayerCost
 from clearhead.costing.tracing import counted_macs, watch
-from clearhead.costing.tracing.layers import Convolution, attention_layer, measure
+from clearhead.costing.tracing.layers import attention_layer, measure
 from clearhead.lectures.demonstrations.broken import broken_block
 from clearhead.lectures.demonstrations.compare import written
 from clearhead.lectures.demonstrations.l2_motivation import steps_between
@@ -35,7 +35,7 @@ SIZES = {n: LENGTH, d: WIDTH, k: KERNEL, r: WINDOW}
 
 
 @dataclass(frozen=True)
-class Row:
+class TableOneRow:
     """A row of Table 1."""
 
     work: Expr
@@ -53,20 +53,27 @@ def _local(width: int, depth: int = 0, *, sides: Any = "both") -> LocalAttention
     return module
 
 
+def _convolution(width: int, depth: int = 0) -> Convolution:
+    """Layer by layer k times as far apart, each token the last of its kernel."""
+    return Convolution(width=width, kernel=KERNEL, dilation=KERNEL**depth, causal=True, activation="gelu", bias=False)
+
+
+def _with_path(cost: LayerCost, path: Expr) -> LayerCost:
+    return LayerCost(cost.name, cost.macs, cost.mixing, cost.sequential, path)
+
+
 ROWS = {
-    "self-attention": Row(n**2 * d, lambda: self_attention_layer(n, d), lambda width, depth=0: attention_layer(width)),
-    "recurrent": Row(
+    "self-attention": TableOneRow(
+        n**2 * d, lambda: self_attention_layer(n, d), lambda width, depth=0: attention_layer(width)
+    ),
+    "recurrent": TableOneRow(
         n * d**2,
         lambda: recurrent_layer(n, d),
         lambda width, depth=0: Recurrence(cell="elman", inputs=width, state=width),
     ),
-    "convolution": Row(
-        k * n * d**2,
-        lambda: convolution_layer(n, d, k),
-        lambda width, depth=0: Convolution(width, KERNEL, KERNEL**depth),
-    ),
-    "restricted, both sides": Row(r * n * d, lambda: restricted_layer(n, d, r), _local),
-    "restricted, one side": Row(
+    "convolution": TableOneRow(k * n * d**2, lambda: convolution_layer(n, d, k), _convolution),
+    "restricted, both sides": TableOneRow(r * n * d, lambda: restricted_layer(n, d, r), _local),
+    "restricted, one side": TableOneRow(
         r * n * d, lambda: restricted_layer(n, d, r, sides="one"), partial(_local, sides="one")
     ),
 }
@@ -138,10 +145,6 @@ def table_one() -> Evidence:
             "A window of r tokens, its own included, reaches r − 1 tokens on one side and (r − 1)/2 on both.",
         ),
     )
-
-
-def _with_path(cost: LayerCost, path: Expr) -> LayerCost:
-    return LayerCost(cost.name, cost.macs, cost.mixing, cost.sequential, path)
 
 
 def _macs(name: str, length: int, width: int, *, depth: int = 0) -> int:

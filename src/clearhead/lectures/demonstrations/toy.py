@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from clearhead.data import EncodedPairs
+from clearhead.data import Batch, EncodedPairs
 from clearhead.data.arrays import Side
 from clearhead.models import Model, Seq2Seq, build
 from clearhead.predictor.forced import forced
@@ -28,7 +28,7 @@ SETTINGS = [
 ]
 
 
-def recipe(steps: int = 300) -> Recipe:
+def recipe(steps: int = 200) -> Recipe:
     """The recipe of the model and of its training."""
     return read_recipe(None, *SETTINGS, f"training.steps={steps}")
 
@@ -67,13 +67,13 @@ def loss_of_a_token(model: Seq2Seq, source: Int[Tensor, "b n"], target: Int[Tens
     return -sum(line.log_probability for line in scores) / target.numel()
 
 
-def objective() -> "Objective[EncodedPairs, Seq2Seq, object]":
+def objective() -> Objective[EncodedPairs, Seq2Seq, Batch]:
     """How the trainer makes batches and losses."""
     return objective_of(recipe())
 
 
 @cache
-def trained(seed: int, steps: int = 300) -> Seq2Seq:
+def trained(seed: int, steps: int = 200) -> Seq2Seq:
     """The model after maximum-likelihood training on random rows; it is cached, so do not change it."""
     model, generator = untrained(seed).train(), torch.Generator().manual_seed(seed)
     examples, dev = pairs(*rows(64 * steps, generator)), rows(16, generator)

@@ -130,7 +130,7 @@ def weights_on_every_path(
         for scheme in _schemes(module, None, query.dtype):
             context = AttentionContext(scheme=scheme, queries=torch.arange(n), keys=torch.arange(n))
             for path in ("explicit", "auto", "fused"):
-                module.path = path  # type: ignore[assignment]
+                module.path = path
                 name = choose_path(module, n, n, context)
                 if name not in found:
                     found[name] = module(query[None], keys[None], values, context=context)[0]
