@@ -91,6 +91,7 @@ def test_heads_are_removed_again() -> None:
 def test_a_smaller_model_learns_and_decodes() -> None:
     """Gradients reach the shared table of T5; the fast decoder takes a model whose layers differ."""
     recipe = read_recipe(None, *SIZES, *VOCABULARY, "model.position.kind=t5")
+    smaller: Any
     smaller, _ = without_heads(made(recipe), recipe, REMOVED)
     outputs(smaller).square().mean().backward()
     table = smaller.encoder.scheme.table.weight

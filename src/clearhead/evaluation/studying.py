@@ -29,7 +29,9 @@ from clearhead.inspection import (
     gate_gradients,
     headed_attentions,
     heads_off,
+    layer_inputs,
     row_losses,
+    starting_at,
     watched_weights,
 )
 from clearhead.models import Model, evaluating
@@ -123,18 +125,26 @@ def _first_pass(predictor: Predictor, batches: Sequence[ForcedBatch], lines: int
 
 
 def _switch_off(predictor: Predictor, batches: Sequence[ForcedBatch], kept: "_Journal", progress: Progress) -> None:
-    """Fill the journal: the loss of every line without each head."""
-    model = predictor.model
-    heads = [(attention.stack, name) for attention in headed_attentions(model) for name in attention.head_names]
+    """Fill the journal: the loss of every line without each head; what comes before the head is computed once."""
+    model, choice = predictor.model, predictor.recipe.decoding.attention
+    heads = [(attention, name) for attention in headed_attentions(model) for name in attention.head_names]
+    stacks = {name: getattr(model, name, None) for name in ("encoder", "decoder")}
     size, done = sum(len(batch.lines) for batch in batches) * len(heads), 0
     for number, batch in enumerate(batches):
         if not kept.done[number]:
-            with evaluating(model, predictor.recipe.decoding.attention):
+            with (
+                evaluating(model, choice),
+                layer_inputs(stacks["encoder"]) as read,
+                layer_inputs(stacks["decoder"]) as written,
+            ):
                 memory = encoded(model, batch)
+                row_losses(model, batch, memory)
             rows = np.zeros((len(batch.lines), len(heads)))
-            for at, (stack, name) in enumerate(heads):
-                with evaluating(model, predictor.recipe.decoding.attention), heads_off(model, [name]):
-                    found = row_losses(model, batch, None if stack == "encoder" else memory)
+            for at, (attention, name) in enumerate(heads):
+                encoder = attention.stack == "encoder"
+                known, stack = (read, stacks["encoder"]) if encoder else (written, stacks["decoder"])
+                with evaluating(model, choice), heads_off(model, [name]), starting_at(stack, attention.layer, known):
+                    found = row_losses(model, batch, None if encoder else memory)
                 rows[:, at] = found.double().cpu().numpy()
                 progress((done + (at + 1) * len(batch.lines)) / size)
             kept.add(number, batch.lines, rows)

@@ -8,6 +8,7 @@ from clearhead.inspection.lens import DecoderGuess, Guess
 from clearhead.inspection.maps import HeadMaps, Maps
 from clearhead.inspection.observing import Observations, watched_weights
 from clearhead.inspection.parts import Part, Parts
+from clearhead.inspection.prefixes import layer_inputs, starting_at
 from clearhead.inspection.pruning import without_heads
 from clearhead.inspection.record import AttentionRecord, Record, StackRecord, SublayerRecord
 from clearhead.inspection.recorder import record
@@ -48,12 +49,14 @@ __all__ = [
     "head_names",
     "headed_attentions",
     "heads_off",
+    "layer_inputs",
     "look_bytes",
     "pharaoh",
     "read_pharaoh",
     "record",
     "require_room_to_read",
     "row_losses",
+    "starting_at",
     "watched_weights",
     "without_heads",
 ]

@@ -25,7 +25,7 @@ def through_output(record: AttentionRecord, vectors: Float[Tensor, "... h r e"])
 
 def head_outputs(record: AttentionRecord, dtype: torch.dtype | None = None) -> Float[Tensor, "b h n o"]:
     """What each head adds to the output of its attention: with b_O they sum to it."""
-    heads = record.joined.unflatten(-1, (record.heads, -1)).transpose(1, 2)  # (b, h, n, e)
+    heads = record.joined.view(*record.joined.shape[:2], record.heads, -1).transpose(1, 2)  # (b, h, n, e)
     return through_output(record, heads if dtype is None else heads.to(dtype))
 
 
@@ -45,7 +45,7 @@ def norms_inside(record: AttentionRecord) -> Float[Tensor, "b h n m"]:
     ‖f_j + g_w‖² = ‖f_j‖² + 2 f_j·g_w + ‖g_w‖² for the value f_j of a token and the vector g_w of a distance.
     """
     moved = through_output(record, record.values)  # (b, h, m, o)
-    size = moved.norm(dim=-1)[:, :, None]  # (b, h, 1, m)
+    size: Tensor = moved.norm(dim=-1)[:, :, None]  # (b, h, 1, m)
     if (places := _places(record)) is not None:
         table, index = places
         vectors = through_output(record, table)  # (h, w, o)
@@ -70,7 +70,8 @@ def _places(record: AttentionRecord) -> tuple[Float[Tensor, "h w e"], Int[Tensor
     if queries.dim() > 1:  # positions count from the first token, and padding is on the right
         queries, keys = queries[0], keys[0]
     ahead = keys - queries[:, None]  # (n, m)
-    distances, rows = ahead.unique(return_inverse=True)
+    lowest = int(ahead.min())
+    distances, rows = torch.arange(lowest, int(ahead.max()) + 1, device=ahead.device), ahead - lowest
     table = _of_distance(scheme, distances, record)
     on = record.values.abs().amax((0, 2, 3)) > 0  # a head that is switched off has no values and no places
     return table * on.to(table)[:, None, None], rows

@@ -126,7 +126,8 @@ class _Path:
             name: stack.get_submodule("embedding") for name, stack in stacks.items() if stack is not None
         }
         with torch.no_grad():
-            full, empty = ({} for _ in range(2))
+            full: dict[str, Tensor] = {}
+            empty: dict[str, Tensor] = {}
             with self._noting(full):
                 run(model, source, inputs)
             with self._noting(empty):
@@ -178,8 +179,9 @@ class _Path:
         sums = {name: torch.zeros_like(full, dtype=torch.float64) for name, full in self._full.items()}
         length = max(full.shape[1] for full in self._full.values())
         middles = (torch.arange(steps, dtype=torch.float64) + 0.5) / steps
-        for shares in middles.split(max(1, _AT_ONCE // length)):
-            logits, here = self.run(shares)
+        at_once = max(1, _AT_ONCE // length)
+        for first in range(0, steps, at_once):
+            logits, here = self.run(middles[first : first + at_once])
             slopes = torch.autograd.grad(value(logits).sum(), list(here.values()))
             for name, slope in zip(here, slopes, strict=True):
                 sums[name] += slope.double().sum(0, keepdim=True)

@@ -38,7 +38,9 @@ def occluded(
     lines = [whole, *(_hidden(whole, empty, int(place), subject.picture) for place in hidden)]
     found = []
     with replaying(model, attention, off):
-        for rows in torch.cat(lines).split(max(1, _AT_ONCE // length)):
+        at_once = max(1, _AT_ONCE // length)
+        for first in range(0, len(lines), at_once):
+            rows = torch.cat(lines[first : first + at_once])
             count = len(rows)
             target = None if subject.inputs is None else subject.inputs.expand(count, -1).to(device)
             logits = run(model, rows.to(device) if reads_source else None, target if reads_source else rows.to(device))

@@ -12,6 +12,7 @@ Shapes: p places, d features, h heads, e features of a value in one head.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -70,7 +71,7 @@ class NoParts(ClearheadError):
 
 def why_not(model: Model) -> str | None:
     """Why the logits of this model have no parts; None if they have."""
-    stack = getattr(model, "decoder", None) or getattr(model, "encoder", None)
+    stack: Any = getattr(model, "decoder", None) or getattr(model, "encoder", None)
     if isinstance(model, EncoderModel) and not isinstance(model, ClassifierModel) and model.output is None:
         return "this encoder gives vectors and no logits"
     if not hasattr(stack, "final_norm"):
@@ -208,10 +209,10 @@ def _change_parts(
         out, joined = (part if last.tiles is None else last.tiles.joined(part) for part in (last.out, last.joined))
         if torch.equal(out, sublayer.change):
             first = sum(part.heads for part in sublayer.attentions[:-1])
-            heads = joined[0, rows].double().unflatten(-1, (last.heads, -1))  # (p, h, e)
+            heads = joined[0, rows].double().view(len(rows), last.heads, -1)  # (p, h, e)
             weight = last.output_weight
             at_heads = (
-                u.unflatten(-1, (last.heads, -1)) if weight is None else torch.einsum("heo,po->phe", weight.double(), u)
+                u.view(len(rows), last.heads, -1) if weight is None else torch.einsum("heo,po->phe", weight.double(), u)
             )
             values = (heads * at_heads).sum(-1)  # (p, h)
             for head in range(last.heads):

@@ -35,7 +35,7 @@ class Tiles:
         where = to_tiles(torch.arange(cells, device=tiles.device).view(1, -1), self.grid, self.size)  # (t, s)
         count, heads = len(where), tiles.shape[1]
         whole = tiles.new_zeros(len(tiles) // count, heads, cells, cells)
-        pairs = tiles.unflatten(0, (-1, count)).transpose(1, 2)  # (b, h, t, s, s)
+        pairs = tiles.view(-1, count, *tiles.shape[1:]).transpose(1, 2)  # (b, h, t, s, s)
         whole[:, :, where[:, :, None], where[:, None, :]] = pairs
         return whole
 
@@ -84,7 +84,7 @@ class AttentionRecord:
         output = getattr(self.part, "output", None)
         if not isinstance(output, nn.Linear):
             return None
-        return output.weight.detach().T.unflatten(0, (self.heads, -1))
+        return output.weight.detach().T.reshape(self.heads, -1, output.out_features)
 
     @property
     def output_bias(self) -> Float[Tensor, "o"] | None:

@@ -153,7 +153,8 @@ class _Reader:
             yield self._attention(part, on, None if tile is None else Tiles(headed.module.grid, tile))  # type: ignore[arg-type]
 
     def _attention(self, part: Heads, on: Bool[Tensor, "h"], tiles: Tiles | None) -> AttentionRecord:
-        values = self._out(part.value).unflatten(-1, (part.heads, -1)).transpose(1, 2)  # (b, h, m, e)
+        joined_values = self._out(part.value)
+        values = joined_values.view(*joined_values.shape[:2], part.heads, -1).transpose(1, 2)  # (b, h, m, e)
         if not bool(on.all()):
             values = values * on.to(values)[:, None, None]
         (joined,), _, out = self._calls[id(part.output)][0]

@@ -131,12 +131,12 @@ class View:
         for stack, layer, parts in self.record.attentions():
             found.setdefault(stack, []).append((layer, _of_first(compute, parts)))
         made = []
-        for stack, layers in found.items():
+        for name, layers in found.items():
             by_layer: list[Tensor | None] = [None] * layers[-1][0]
             for layer, heads in layers:
                 by_layer[layer - 1] = heads
-            queries, keys = self._labels(stack)
-            made.append(HeadMaps(stack, tuple(by_layer), queries, keys))
+            queries, keys = self._labels(name)
+            made.append(HeadMaps(name, tuple(by_layer), queries, keys))
         return Maps(made)
 
     def _labels(self, stack: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
