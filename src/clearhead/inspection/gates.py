@@ -122,10 +122,12 @@ def head_gates(model: nn.Module, gates: Gates) -> Iterator[None]:
             raise ValueError(f"{name} has {heads} heads: gates of shape {tuple(gate.shape)} are not (h,) or (b, h)")
     with ExitStack() as stack:
         for name, gate in gates.items():
-            parts = attentions[name].parts
-            for part, share in zip(parts, gate.split([part.heads for part in parts], dim=-1), strict=True):
+            first = 0
+            for part in attentions[name].parts:
+                share = gate[..., first : first + part.heads]
                 hook = part.output.register_forward_pre_hook(_before_output(share))
                 stack.callback(hook.remove)
+                first += part.heads
         yield
 
 
@@ -142,7 +144,7 @@ def known_heads(model: nn.Module, names: Iterable[str]) -> list[HeadedAttention]
 def _before_output(gates: Float[Tensor, "*b h"]) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor]]:
     def multiply(_output: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor]:
         (joined,) = inputs  # (b·t, n, h·e)
-        heads = joined.unflatten(-1, (gates.shape[-1], -1))  # (b·t, n, h, e)
+        heads = joined.view(*joined.shape[:-1], gates.shape[-1], -1)  # (b·t, n, h, e)
         gate = gates.to(heads)
         if gate.dim() == 2:
             gate = gate.repeat_interleave(len(heads) // len(gate), dim=0)[:, None]  # (b·t, 1, h)

@@ -53,7 +53,8 @@ def _rows(old: Tensor, new: Tensor, part: Heads, kept: list[int], name: str) -> 
     if len(differing) != 1 or old.shape[differing[0]] % part.heads:
         raise ClearheadError(f"{name}: cannot tell which of its numbers belong to which head")
     (dim,) = differing
-    return old.unflatten(dim, (part.heads, -1)).index_select(dim, torch.tensor(kept)).flatten(dim, dim + 1)
+    by_head = old.view(*old.shape[:dim], part.heads, -1, *old.shape[dim + 1 :])
+    return by_head.index_select(dim, torch.tensor(kept, device=old.device)).flatten(dim, dim + 1)
 
 
 def _smaller_recipe(recipe: Recipe, attentions: list[HeadedAttention], names: set[str]) -> Recipe:
