@@ -103,7 +103,7 @@ class Observations:
 
     def overlap(self) -> dict[str, tuple[list[str], list[list[float]]]]:
         """For every stack: the heads that can be compared, and the matrix of their overlaps."""
-        result = {}
+        result: dict[str, tuple[list[str], list[list[float]]]] = {}
         for stack, sums in self.overlaps.items():
             compared = set(self._compared[stack])
             own = [one for one in self.attentions if one.stack == stack and one.parts[0] in compared]
