@@ -49,13 +49,14 @@ def predictors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Predictor]
 def loss_without(predictor: Predictor, examples: list[Any], attention: int, head: int) -> float:
     """The loss that ``eval`` measures when these rows of W_O are 0."""
     (part,) = headed_attentions(predictor.model)[attention].parts
-    size = part.output.in_features // part.heads  # type: ignore[operator]
+    output: Any = part.output
+    size = output.in_features // part.heads
     columns = slice(head * size, (head + 1) * size)
     with torch.no_grad():
-        kept = part.output.weight[:, columns].clone()  # type: ignore[index]
-        part.output.weight[:, columns] = 0  # type: ignore[index]
+        kept = output.weight[:, columns].clone()
+        output.weight[:, columns] = 0
         value = evaluate(predictor, examples, names=["loss"], bootstrap=0)["loss"].value
-        part.output.weight[:, columns] = kept  # type: ignore[index]
+        output.weight[:, columns] = kept
     return value
 
 
