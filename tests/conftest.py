@@ -2,11 +2,14 @@
 
 import math
 import os
+from pathlib import Path
+from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
 import torch
+from xdist.scheduler import LoadScopeScheduling
 
 torch.set_num_threads(1)
 
@@ -18,16 +21,21 @@ def _seed() -> None:
     torch.manual_seed(20)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Tests of a file stay together, and so do those of folders that share a trained model or the lectures' outcomes.
 
-    So one worker makes what they share, and not both.
+    So one worker makes what they share, and not both. (Groups by mark, ``--dist loadgroup``, are lost with pytest 9.2.)
     """
-    for item in items:
-        folder = item.path.parent.name
-        together = "lectures" if item.path.stem == "test_lecture" else folder
-        item.add_marker(pytest.mark.xdist_group(together if together in SHARING else str(item.path)))
+    return Together(config, log)
+
+
+class Together(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands out the tests of a file, or of a folder in ``SHARING``, to one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = Path(nodeid.partition("::")[0])
+        folder = "lectures" if path.stem == "test_lecture" else path.parent.name
+        return folder if folder in SHARING else str(path)
 
 
 SHARING = ("lectures", "predictor")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clearhead import machine
-from clearhead.errors import DoesNotFit
+from clearhead.errors import ClearheadError, DoesNotFit
 
 
 @pytest.fixture(autouse=True)
@@ -24,6 +24,17 @@ def _no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_omp_num_threads_is_respected(monkeypatch: pytest.MonkeyPatch, given: str, threads: int) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", given)
     assert machine.cores() == threads
+
+
+@pytest.mark.parametrize("said", ["x", "0", "-1", "1.5", "", "²"])
+def test_a_number_of_processes_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert machine.processes() == 1
+    monkeypatch.setenv("WORLD_SIZE", said)
+    with pytest.raises(ClearheadError, match=r"WORLD_SIZE is .*start with torchrun"):
+        machine.processes()
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert machine.processes() == 4
 
 
 @pytest.mark.parametrize(

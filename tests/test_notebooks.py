@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat import NotebookNode
-from tools.notebooks import LARGEST, ROOT, VARIES, execute, normalised, notebooks, read, shown
+from tools.notebooks import LARGEST, ROOT, VARIES, execute, execute_together, normalised, notebooks, read, shown
 
 from tests.drawing.test_html import check
 
@@ -24,15 +24,30 @@ def unstyled(cell: NotebookNode) -> list[dict[str, str]]:
     return [{kind: style.sub("", text) for kind, text in output.items()} for output in shown(cell)]
 
 
-def test_there_are_three() -> None:
-    assert [path.stem for path in notebooks()] == ["attention-and-its-cost", "lecture", "own-pairs"]
+LECTURES = [path for path in notebooks() if path.stem.startswith("lecture-")]
 
 
-@every_notebook
+def test_there_is_one_for_each_lecture_and_two_more() -> None:
+    assert [path.stem for path in notebooks()] == [
+        "attention-and-its-cost",
+        *("lecture-L0", "lecture-L1", "lecture-L2", "lecture-L3", "lecture-L4"),
+        "own-pairs",
+    ]
+
+
+@pytest.mark.parametrize("path", sorted(set(notebooks()) - set(LECTURES)), ids=lambda path: path.stem)
 def test_it_runs_and_shows_what_is_saved(path: Path) -> None:
+    check_same(read(path), execute(path))
+
+
+def test_the_lectures_run_in_one_kernel_and_show_what_is_saved() -> None:
+    for path, now in zip(LECTURES, execute_together(LECTURES), strict=True):
+        check_same(read(path), now)
+
+
+def check_same(saved: NotebookNode, now: NotebookNode) -> None:
     """Cells that are tagged with "varies" show numbers of a trained model: of those only the kind is compared."""
-    saved, now = code_cells(read(path)), code_cells(execute(path))
-    for before, after in zip(saved, now, strict=True):
+    for before, after in zip(code_cells(saved), code_cells(now), strict=True):
         assert after.source == before.source
         if VARIES in before.metadata.get("tags", []):
             assert [set(output) for output in shown(after)] == [set(output) for output in shown(before)], before.source

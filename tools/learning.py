@@ -220,6 +220,8 @@ RECURRENT = ("encoder recurrent cell=gru", "decoder recurrent cell=gru")
 
 LESSONS = [
     Lesson("find", ("position none",)),
+    Lesson("offset", ("norm layernorm axis=all",)),
+    Lesson("latest", ("feedforward standard out_width=24",), ("model.embedding.tie=none",)),
     *(Lesson("offset", (f"position {kind}",)) for kind in ("sinusoidal", "learned", "t5")),
     *(Lesson("offset", (f"position shaw relative={where}",)) for where in ("keys", "both")),
     Lesson("distance", ("position shaw relative=values",)),
@@ -239,10 +241,18 @@ LESSONS = [
         Lesson("copy", (f"attention linformer sharing={sharing}",), SMALL)
         for sharing in ("none", "headwise", "key-value", "layerwise")
     ),
+    # three places before is the edge of a window of 7 on both sides, and of 4 on one
+    Lesson("offset", ("attention local window=7",)),
+    Lesson("offset", ("attention local window=4 sides=one", "position shaw relative=keys")),
     Lesson("pattern", ("attention grid", "position relative-2d")),
     Lesson("pattern", ("attention grid", "position sinusoidal-2d")),
     Lesson("pattern", ("attention axial", "position relative-2d")),
     Lesson("pattern in windows", ("attention window", "position relative-2d")),
+    Lesson("reverse", ("encoder convolutional", "decoder transformer")),
+    Lesson("reverse", ("encoder transformer", "decoder convolutional")),
+    Lesson("reverse", ("encoder convolutional dilation=1", "decoder convolutional dilation=1"), ("model.layers=2",)),
+    # five tokens around each: the place asked for is three away, which one layer does not reach, and two do
+    Lesson("offset", ("encoder convolutional kernel=5 dilation=1",), ("model.layers=2", "model.position.kind=none")),
     *(
         Lesson("reverse", (f"encoder recurrent cell={cell}", "decoder transformer"))
         for cell in ("gru", "lstm", "elman")
@@ -273,6 +283,9 @@ CONTROLS = [
     Control(Lesson("offset", ('attention disentangled terms=["c2c"]',), SINGLE, steps=300), 0.5),
     # three places away shares its bucket with what is farther
     Control(Lesson("offset", ("attention disentangled span=16 buckets=4",), SINGLE, steps=300), 0.7),
+    Control(Lesson("offset", ("encoder convolutional kernel=5 dilation=1",), steps=300), 0.5),
+    # the place asked for lies just outside of the window
+    Control(Lesson("offset", ("attention local window=5",), steps=300), 0.5),
     Control(Lesson("distance", ("position none",), steps=300), 0.5),
     Control(Lesson("latest", ("position none",), steps=300), 0.7),
     Control(Lesson("copy", ("attention multihead", "position none"), steps=300), 0.5),

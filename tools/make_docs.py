@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from clearhead.lectures import claims
+from clearhead.lectures import VERDICTS, claims
 from clearhead.recipe import (
     DataSpec,
     DecodingSpec,
@@ -153,14 +153,24 @@ def claims_page() -> str:
         "--all` runs all of them. `make docs` makes this page from the registry of claims, the names and docstrings of",
         "the tests, and the ids in the code.",
         "",
-        "| claim | what it says | verdict | modules | tests |",
-        "|---|---|---|---|---|",
+        *(f"- **{verdict}**: {meaning}." for verdict, meaning in VERDICTS.items()),
+        "",
+        "The claims stand in the order of the notes. Where a formula is printed wrong, the right one stands below it.",
+        "",
+        "| claim | what it says | in the notes | verdict | try it | modules | tests |",
+        "|---|---|---|---|---|---|---|",
     ]
     for claim in claims():
         verdict = claim.verdict + (f": {claim.right}" if claim.right else "")
         where = "<br>".join(f"`{module}`" for module in sorted(modules[claim.id]))
-        said = [text.replace("|", r"\|") for text in (claim.title, verdict)]
-        lines.append(f"| {claim.id} | {said[0]} | {said[1]} | {where} | {'<br>'.join(tests[claim.id])} |")
+        if claim.printed:
+            formulas = (("as printed", claim.printed_formula), ("right", claim.formula))
+            shown = (f"{name}: `{line}`" for name, text in formulas for line in text.splitlines())
+            verdict += "<br>" + "<br>".join(shown)
+        attempt = "" if claim.try_it is None else f"`{claim.try_it.command}`: {claim.try_it.see}"
+        place = str(claim.place) if claim.place.section else ""
+        said = [text.replace("|", r"\|") for text in (claim.title, place, verdict, attempt)]
+        lines.append(f"| {claim.id} | {' | '.join(said)} | {where} | {'<br>'.join(tests[claim.id])} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,6 +1,6 @@
 """Run the notebooks of docs/notebooks and save them with what they showed: ``python -m tools.notebooks [NAME …]``.
 
-Each runs from top to bottom in a new kernel of this Python, in an empty folder, with one thread. What would differ from
+They run from top to bottom in a kernel of this Python, in an empty folder, with one thread. What would differ from
 run to run (ids, times, versions, addresses) is left out, so that a notebook that says the same is the same file.
 tests/test_notebooks.py runs them too, and holds what they show against what is saved here.
 """
@@ -41,17 +41,30 @@ def read(path: Path) -> NotebookNode:
 
 def execute(path: Path) -> NotebookNode:
     """The notebook with what it shows now; an error in a cell is raised with the cell's text and traceback."""
-    notebook = read(path)
+    (notebook,) = execute_together([path])
+    return notebook
+
+
+def execute_together(paths: Sequence[Path]) -> list[NotebookNode]:
+    """Several notebooks with what they show now, one after the other in one kernel, whose names are reset between them.
+
+    Starting a kernel and importing torch takes longer than most notebooks do.
+    """
+    notebooks_ = [read(path) for path in paths]
+    cells = [cell for notebook in notebooks_ for cell in (nbformat.v4.new_code_cell("%reset -f"), *notebook.cells)]
+    for number, cell in enumerate(cells):
+        cell.id = f"cell-{number}"
+    together = nbformat.v4.new_notebook(cells=cells)
     with TemporaryDirectory() as folder, TemporaryDirectory() as private:
         client = NotebookClient(
-            notebook,
+            together,
             km=_kernel(private),
             timeout=SECONDS,
             resources={"metadata": {"path": folder}},
             extra_arguments=["--HistoryManager.enabled=False"],
         )
         client.execute(env=_environment(private), cleanup_kc=True)
-        return normalised(notebook, folder)
+        return [normalised(notebook, folder) for notebook in notebooks_]
 
 
 def normalised(notebook: NotebookNode, folder: str) -> NotebookNode:
@@ -60,12 +73,15 @@ def normalised(notebook: NotebookNode, folder: str) -> NotebookNode:
         kernelspec={"display_name": "Python 3", "language": "python", "name": "python3"},
         language_info={"name": "python"},
     )
+    run = 0
     for number, cell in enumerate(notebook.cells, start=1):
         cell.id = f"cell-{number}"
         tags = cell.metadata.get("tags", [])
         cell.metadata = NotebookNode({"tags": tags} if tags else {})
         if cell.cell_type == "code":
-            cell.outputs = _joined([_plain(output) for output in cell.outputs])
+            run += 1
+            cell.execution_count = run
+            cell.outputs = _joined([_plain(output, run) for output in cell.outputs])
     text = nbformat.writes(notebook)
     for name in {folder, str(ROOT), str(Path.home()), sys.prefix} - {"/"}:
         if name in text:
@@ -99,8 +115,10 @@ def _environment(private: str) -> dict[str, str]:
     }
 
 
-def _plain(output: NotebookNode) -> NotebookNode:
+def _plain(output: NotebookNode, run: int) -> NotebookNode:
     output.pop("transient", None)
+    if output.output_type == "execute_result":
+        output.execution_count = run
     if output.output_type == "stream":
         output.text = _ADDRESS.sub("0x…", output.text)
     else:
@@ -123,8 +141,8 @@ def _joined(outputs: Sequence[NotebookNode]) -> list[NotebookNode]:
 
 def main(names: Sequence[str]) -> None:
     """Run the named notebooks, or all."""
-    for path in [FOLDER / f"{name.removesuffix('.ipynb')}.ipynb" for name in names] or notebooks():
-        notebook = execute(path)
+    paths = [FOLDER / f"{name.removesuffix('.ipynb')}.ipynb" for name in names] or notebooks()
+    for path, notebook in zip(paths, execute_together(paths), strict=True):
         text = nbformat.writes(notebook) + "\n"
         path.write_text(text, encoding="utf-8")
         print(f"{path.relative_to(ROOT)}: {len(text.encode()):,} bytes")

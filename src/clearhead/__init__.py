@@ -72,14 +72,24 @@ if TYPE_CHECKING:
     from clearhead.inspection import read_pharaoh as read_pharaoh
     from clearhead.interop import load_huggingface as load_huggingface
     from clearhead.lectures import LECTURES as LECTURES
+    from clearhead.lectures import Break as Break
+    from clearhead.lectures import BreakReport as BreakReport
     from clearhead.lectures import Claim as Claim
     from clearhead.lectures import Evidence as Evidence
     from clearhead.lectures import EvidenceTable as EvidenceTable
+    from clearhead.lectures import Exercise as Exercise
+    from clearhead.lectures import Judgement as Judgement
     from clearhead.lectures import Outcome as Outcome
+    from clearhead.lectures import break_product as break_product
+    from clearhead.lectures import breaks as breaks
+    from clearhead.lectures import check_exercise as check_exercise
     from clearhead.lectures import claims as claims
     from clearhead.lectures import demonstrate as demonstrate
+    from clearhead.lectures import exercises as exercises
     from clearhead.lectures import find_claims as find_claims
+    from clearhead.lectures import find_exercise as find_exercise
     from clearhead.lectures import save_lecture_page as save_lecture_page
+    from clearhead.lectures import serve_lecture_page as serve_lecture_page
     from clearhead.machine import refuse_torch_without_room as refuse_torch_without_room
     from clearhead.models import BlockTree as BlockTree
     from clearhead.models import ClassifierModel as ClassifierModel
@@ -199,7 +209,9 @@ _CONTENTS: dict[str, list[str]] = {
     "interop": ["load_huggingface"],
     "lectures": [
         *("claims", "find_claims", "demonstrate", "Claim", "Outcome", "Evidence", "EvidenceTable", "LECTURES"),
-        "save_lecture_page",
+        *("save_lecture_page", "serve_lecture_page"),
+        *("exercises", "find_exercise", "check_exercise", "Exercise", "Judgement"),
+        *("breaks", "break_product", "Break", "BreakReport"),
     ],
     "machine": ["refuse_torch_without_room"],
     "data": ["Findings"],

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 
-from clearhead.errors import DoesNotFit
+from clearhead.errors import ClearheadError, DoesNotFit
 
 _CGROUPS = Path("/sys/fs/cgroup")
 TORCH_TAKES = 800 << 20
@@ -30,6 +30,14 @@ def cores() -> int:
     if (asked := _omp_threads()) is not None:
         limits.append(float(asked))
     return max(1, math.ceil(min(limits)))
+
+
+def processes(variable: str = "WORLD_SIZE") -> int:
+    """The number of processes that torchrun says it has started: all of them, or those on this machine."""
+    said = os.environ.get(variable, "1")
+    if (number := _number(said)) is None or number < 1:
+        raise ClearheadError(f"{variable} is {said!r}, not a number of processes: start with torchrun, or unset it")
+    return number
 
 
 def free_memory() -> int | None:
@@ -141,7 +149,7 @@ def _field(path: Path, name: str) -> int | None:
 
 def _number(text: str) -> int | None:
     text = text.strip()
-    return int(text) if text.lstrip("-").isdigit() else None
+    return int(text) if text.isascii() and text.lstrip("-").isdigit() else None
 
 
 def _read(path: Path) -> str:

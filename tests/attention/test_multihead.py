@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from clearhead.attention import AttentionContext, Cache, KeyValues, MultiHeadAttention, blockwise
+from clearhead.attention import AttentionContext, Cache, KeyValues, MultiHeadAttention, blockwise, causal_mask
 from clearhead.positions import AlibiBias, BucketBias, RotaryPosition, ShawPosition
 
 
@@ -336,6 +336,25 @@ def test_a_cache_is_right_at_every_offset(scheme: str, chunks: tuple[int, ...]) 
         assert not torch.allclose(torch.cat(parts, dim=1), whole, atol=1e-3)
 
 
+@pytest.mark.parametrize("kind", BLOCKED)
+@pytest.mark.parametrize("chunks", [(8, 3), (2, 7, 2)])
+def test_a_cache_is_right_in_blocks(kind: str, chunks: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract 2 where position terms are computed in blocks: the causal mask aligns to the lower right there too."""
+    monkeypatch.setattr(blockwise, "BLOCK", 4)
+    module, scheme = randomise(MultiHeadAttention(width=8, heads=2, value_size=3)), randomise(BLOCKED[kind](5))
+    x, positions, cache, start = torch.randn(2, 11, 8), torch.arange(11), KeyValues(), 0
+    module.path = "explicit"
+    whole = module(x, context=AttentionContext(causal=True, scheme=scheme, queries=positions, keys=positions))
+    module.path = "fused"
+    for size in chunks:
+        end = start + size
+        context = AttentionContext(causal=True, scheme=scheme, queries=positions[start:end], keys=positions[:end])
+        with torch.no_grad():
+            part = module(x[:, start:end], context=context, cache=cache)
+        torch.testing.assert_close(part, whole[:, start:end], atol=1e-6, rtol=1e-5)
+        start = end
+
+
 def test_gradients_in_float64() -> None:
     """gradcheck of the whole module for every score and choice with a derivative."""
     for score, projections in itertools.product(("dot", "multiplicative", "additive"), (True, False)):
@@ -359,6 +378,7 @@ def test_a_cache_grows_in_place_and_is_reordered() -> None:
     assert cache.nbytes == 2 * 3 * 40 * (4 + 5) * 4
     cache.select(torch.tensor([1, 1, 0]))
     assert torch.equal(cache.view()[0], keys[[1, 1, 0]])
+    assert torch.equal(cache.view()[1], values[[1, 1, 0]])
     cache.append(torch.zeros(3, 3, 1, 4), torch.zeros(3, 3, 1, 5))
     cache.view()[0][0] = 7.0
     assert torch.equal(cache.view()[0][1, :, :40], keys[1])
@@ -372,12 +392,36 @@ def test_names_that_do_not_exist_are_refused(setting: str, message: str) -> None
     assert f"ValueError: {message}" in result.stderr
 
 
-def test_dropout_acts_on_the_weights_of_both_paths() -> None:
-    module = randomise(MultiHeadAttention(width=8, heads=2, dropout=0.5)).train()
+def test_dropout_acts_on_the_weights_of_both_paths_in_training_alone() -> None:
+    module = randomise(MultiHeadAttention(width=8, heads=2, dropout=0.5))
     x = torch.randn(2, 6, 8)
-    for path in ("auto", "explicit"):
-        module.path = path
+    for path in ("auto", "explicit", "fused"):
+        module.path = path  # type: ignore[assignment]
+        module.train()
         assert not torch.equal(module(x), module(x))
+        module.eval()
+        assert torch.equal(module(x), module(x))
+
+
+@torch.no_grad()
+def test_a_hook_sees_the_weights_where_a_kernel_would_do_without_them() -> None:
+    """Without gradients, and with many keys, the fused kernel is the usual path: a hook takes the explicit one."""
+    module, seen = randomise(MultiHeadAttention(width=8, heads=2)), list[Tensor]()
+    x = torch.randn(1, 40, 8)
+    alone = module(x)
+    with module.weights.register_forward_hook(lambda _module, _inputs, weights: seen.append(weights)):
+        torch.testing.assert_close(module(x), alone, atol=1e-6, rtol=1e-5)
+    (weights,) = seen
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, 2, 40))
+    module(x)
+    assert len(seen) == 1
+
+
+def test_masks_are_shared_by_calls_of_one_size_alone() -> None:
+    """One context, asked for fewer queries over as many keys: the mask is another one."""
+    context, device = AttentionContext(causal=True), torch.device("cpu")
+    for queries in (2, 3, 2):
+        assert torch.equal(context.mask(queries, 3, device), causal_mask(queries, 3))  # type: ignore[arg-type]
 
 
 def test_a_cache_stays_outside_of_autograd() -> None:

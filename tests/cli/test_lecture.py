@@ -10,6 +10,7 @@ import pytest
 
 from clearhead.lectures import claims
 from tests.cli.test_cli import run
+from tests.cli.typed import typed
 
 
 def test_the_list_names_every_claim_without_torch() -> None:
@@ -24,7 +25,7 @@ def test_the_list_names_every_claim_without_torch() -> None:
     assert lines[-1] == "[]"
     for claim in claims():
         assert any(line.split()[:1] == [claim.id] and claim.title in line for line in lines)
-    assert any("slip in the notes: the ReLU belongs between the two maps" in line for line in lines)
+    assert any("disputed: the ReLU belongs between the two maps" in line for line in lines)
     listed = json.loads(run("lecture", "--json").stdout)["claims"]
     assert [entry["id"] for entry in listed] == [claim.id for claim in claims()]
 
@@ -51,10 +52,24 @@ def test_json_is_what_scripts_rely_on() -> None:
     table = json.loads(result.stdout)
     assert list(table) == ["claims"]
     for entry, name in zip(table["claims"], ("L2.9", "L4.8"), strict=True):
-        assert list(entry) == ["id", "verdict", "predicted", "observed", "wrong_variant_rejected", "reproduced"]
+        assert list(entry)[:6] == ["id", "verdict", "predicted", "observed", "wrong_variant_rejected", "reproduced"]
+        assert entry["wrong"]
+        assert all(wrong["rejected"] for wrong in entry["wrong"])
         assert (entry["id"], entry["wrong_variant_rejected"], entry["reproduced"]) == (name, True, True)
         assert entry["predicted"].keys() == entry["observed"].keys()
-    assert table["claims"][0]["verdict"] == "slip in the notes"
+    assert table["claims"][0]["verdict"] == "misprint"
+
+
+def test_claims_are_found_by_word() -> None:
+    """Several are listed, without running them; one is run; nothing found says what is near."""
+    found = json.loads(run("lecture", "softmax", "--json").stdout)["claims"]
+    assert {"L0.3", "L1.5"} <= {entry["id"] for entry in found} < {claim.id for claim in claims()}
+    both = json.loads(run("lecture", "L1", "Softmax", "mask", "--json").stdout)["claims"]
+    assert [entry["id"] for entry in both] == ["L1.9"]
+    assert both[0]["reproduced"]
+    lines = run("lecture", "softmax").stdout.splitlines()
+    assert any(line.split()[:1] == ["L0.3"] for line in lines)
+    assert not any("reproduced" in line for line in lines)
 
 
 def test_a_page_and_figures(tmp_path: Path) -> None:
@@ -71,11 +86,13 @@ def test_a_claim_that_is_not_reproduced_is_a_failure() -> None:
     """The mutation: a product whose scores are twice too large fails L4.8 with exit code 1, and says why."""
     code = textwrap.dedent("""
         import sys
-        from clearhead.lectures.demonstrations import l4_scaling
-        l4_scaling.dot = lambda query, keys: 2 * (query @ keys.T)
+        from clearhead.lectures.demonstrations.broken import broken
         sys.argv = ["clearhead", "lecture", "L4.7", "L4.8"] + sys.argv[1:]
         from clearhead.cli import main
-        main()
+        def twice(right):
+            return lambda scores, mask=None, choice="soft": right(2 * scores, mask, choice)
+        with broken("clearhead.attention.choice.choose", twice):
+            main()
     """)
     for flags in ([], ["--json"]):
         result = subprocess.run([sys.executable, "-c", code, *flags], capture_output=True, text=True, check=False)
@@ -94,6 +111,8 @@ def test_a_claim_that_is_not_reproduced_is_a_failure() -> None:
     [
         (["L48"], 2, "L48: no such claim; did you mean L4.8?"),
         (["L4.8", "L7.1"], 2, "L7.1: no such claim"),
+        (["sofmax"], 2, "sofmax: no claim has this word; did you mean softmax?"),
+        (["linformer", "telephone"], 2, "linformer: found in L2.14, but no claim has all of these words"),
         (["--all", "L4.8"], 2, "--all runs every claim"),
         (["L4.8", "--html", "nowhere/page.html"], 1, "the folder nowhere does not exist"),
     ],
@@ -103,3 +122,54 @@ def test_what_is_typed_wrong_is_told(arguments: list[str], code: int, message: s
     assert result.returncode == code
     assert message in result.stderr.replace("\n", " ")
     assert "Traceback" not in result.stderr
+
+
+def test_exercises_are_listed_shown_and_checked(tmp_path: Path) -> None:
+    listed = typed("lecture", "--exercises")
+    assert "25 exercises" in listed.stdout
+    assert len(json.loads(typed("lecture", "--exercises", "--json").stdout)["exercises"]) == 25
+    shown = typed("lecture", "--exercise", "2.3")
+    assert "a file that defines answer(q, k)" in shown.stdout
+    for answer, code, words in (
+        ("4*n*d**2 + 2*n**2*d", 0, "4.2 ✓ right: read on with clearhead lecture L4.3"),
+        ("2*n*n*d", 1, "4.2 ✗ wrong: the projections are missing: 4nd²"),
+        ("4nd", 2, "write products with *"),
+    ):
+        told = typed("lecture", "--exercise", "4.2", answer)
+        assert (told.returncode, words in told.stdout + told.stderr) == (code, True), told
+    file = tmp_path / "answer.py"
+    file.write_text("def answer(q, k):\n    return q @ k / len(q)\n")
+    told = typed("lecture", "--exercise", "2.3", str(file), "--json")
+    assert told.returncode == 1
+    judged = json.loads(told.stdout)
+    assert (judged["id"], judged["right"]) == ("2.3", False)
+    assert judged["says"].startswith("you divided by d, not √d")
+
+
+def test_break_it_yourself() -> None:
+    assert "mask-off-by-one" in typed("lecture", "--break", "list").stdout
+    assert json.loads(typed("lecture", "--break", "list", "--json").stdout)["breaks"][0]["name"] == "scale-by-d"
+    told = typed("lecture", "--break", "scale-by-d", "L1.1", "L0.4")
+    assert told.returncode == 0
+    assert "L1.1   notices: Attention takes" in told.stdout
+    assert "noticed by 1 of 2 claims: L1.1" in told.stdout
+    unseen = typed("lecture", "--break", "scale-by-d", "L0.4", "--json")
+    assert unseen.returncode == 1
+    assert json.loads(unseen.stdout)["noticed"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--exercise", "9.1"], "9.1: no such exercise"),
+        (["--exercise", "4.2", "n", "d"], "one answer at a time"),
+        (["--exercise", "4.2", "--all"], "stand alone"),
+        (["--exercise", "0.2", "nowhere.py"], "nowhere.py: no such file"),
+        (["--break", "nothing"], "nothing: no such break"),
+        (["--serve", "--port", "70000"], "70000"),
+    ],
+)
+def test_what_is_typed_wrong_about_exercises_and_breaks(arguments: list[str], message: str) -> None:
+    told = typed("lecture", *arguments)
+    assert told.returncode == 2
+    assert message in told.stderr.replace("\n", " ")

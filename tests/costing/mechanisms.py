@@ -106,6 +106,20 @@ OPTIONS |= {
     "disentangled, two terms": [*PLACED, "model.attention.terms=['c2c', 'c2p']", "model.attention.choice=hard"],
     "disentangled v2": [*PLACED, *(f"model.attention.{setting}" for setting in V2)],
 }
+OUT = ["model.feedforward.out_width=12", "model.embedding.tie=none"]
+OPTIONS |= {
+    "another width out": [*OUT, "model.norm.place=post"],
+    "another width out, gated, pre": [*OUT, "model.feedforward.kind=gated"],
+    "another width out, no residual": [*OUT, "model.residual=false", "model.feedforward.kind=single"],
+}
+LOCAL = ["model.attention.kind=local", "model.attention.window=3"]
+OPTIONS |= {
+    "local": LOCAL,
+    "local, one side, wider": [*LOCAL, "model.attention.window=10", "model.attention.sides=one"],
+    "local, hard": [*LOCAL, "model.attention.choice=hard"],
+    "local, additive": [*LOCAL, "model.attention.score=additive"],
+    **{f"local, {kind}": [*LOCAL, f"model.position.kind={kind}"] for kind in ("t5", "alibi", "shaw", "rope")},
+}
 WRITERS = {
     "untied, output bias": [
         "model.embedding.tie=none",
@@ -124,10 +138,13 @@ READERS: dict[str, list[str]] = {
     "head over tokens": ["model.head=tokens"],
     "transformed head over tokens": ["model.head=tokens", "model.head_transform=gelu"],
     "statistics over the sequence": ["model.norm.axis=sequence"],
+    "statistics over everything": ["model.norm.axis=all"],
+    "statistics over everything, ε outside": ["model.norm.axis=all", "model.norm.eps_place=outside"],
     "statistics over the sequence, ε outside": ["model.norm.axis=sequence", "model.norm.eps_place=outside"],
 }
-# unfold wants a number where a length would stay open; disentangled attention asks for the largest position
-CLOSED = ("t5", "alibi", "isentangled")
+# unfold wants a number where a length would stay open; disentangled attention asks for the largest position; whole
+# blocks, which windows are cut into, divide a length
+CLOSED = ("t5", "alibi", "isentangled", "local")
 
 
 def _opens(name: str) -> bool:

@@ -21,7 +21,7 @@ OPTIONS = [
         "hard",
         "feedforward gated",
     ),
-    *("disentangled alone", "disentangled v2"),
+    *("disentangled alone", "disentangled v2", "local, one side, wider"),
 ]
 WRITERS = [
     *((f"{family}: {option}", f"lm: {option}", family) for option in OPTIONS for family in ("seq2seq", "lm")),

@@ -8,7 +8,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.data import BOS, EOS, PAD, Codec, EncodedPairs, make_batch, padding_share, plan_epoch
+from clearhead.data import (
+    BOS,
+    EOS,
+    PAD,
+    Codec,
+    EncodedPairs,
+    EncodedTexts,
+    make_batch,
+    padding_share,
+    plan_epoch,
+    window_batch,
+)
 from clearhead.data.arrays import Side, read_encoded, write_encoded
 
 
@@ -48,6 +59,23 @@ def test_epochs_and_seeds_have_orders_of_their_own() -> None:
     assert len({tuple(order(*key)) for key in ((1, 0), (1, 1), (2, 0), (2, 1))}) == 4
 
 
+def test_long_and_short_batches_come_in_no_order() -> None:
+    """Inside a window, examples are sorted by length, but their batches are not."""
+    pairs = encoded([(i % 20 + 1, i % 20 + 1) for i in range(300)])
+    plan = plan_epoch(pairs, seed=1, epoch=0, batch_tokens=64, window=300)
+    longest = [int(pairs.sizes[1][rows].max()) for rows in plan]
+    assert sorted(longest) != longest
+    assert sorted(longest, reverse=True) != longest
+
+
+def test_a_language_model_is_fed_all_but_the_last_token_and_says_all_but_the_first() -> None:
+    texts = EncodedTexts(Side(np.array([1, 7, 8, 2, 1, 9, 2], dtype=np.uint32), np.array([0, 4, 7])), np.zeros(0), 0)
+    batch = window_batch(texts, np.array([0, 1]))
+    assert batch.inputs.tolist() == [[1, 7, 8], [1, 9, PAD]]
+    assert batch.labels.tolist() == [[7, 8, 2], [9, 2, PAD]]
+    assert batch.tokens == 5
+
+
 def test_bucketing_saves_padding() -> None:
     """Lengths like those of pronunciations: below 5 %, where random batches waste a third and more."""
     rng = np.random.default_rng(0)
@@ -70,12 +98,20 @@ def test_a_batch_is_ended_shifted_and_padded() -> None:
 
 def test_arrays_come_back_from_disk(tmp_path: Path) -> None:
     codec = Codec.learn("characters", ["abc"])
-    blocks = [[["ab", "a" * 50], ["c", "b"]], [["c"], ["abc"]]]  # sources and targets
+    blocks = [  # sources and targets
+        [["ab", "a" * 11, "c" * 10], ["c", "b", "a" * 10]],
+        [["c", "b"], ["abc", "b" * 11]],
+        [["bb", "ba"], ["ca", "cab"]],
+    ]
     write_encoded(blocks, codec, codec, tmp_path, "train", max_length=10)
     again = read_encoded(tmp_path, "train")
-    assert len(again) == 2
-    assert again.too_long == 1
-    assert codec.decode([again.source.line(0).tolist(), again.target.line(1).tolist()]) == ["ab", "abc"]
+    assert len(again) == 5
+    assert again.too_long == 2
+    for side, expected in (
+        (again.source, ["ab", "c" * 10, "c", "bb", "ba"]),
+        (again.target, ["c", "a" * 10, "abc", "ca", "cab"]),
+    ):
+        assert codec.decode([side.line(index).tolist() for index in range(5)]) == expected
     assert isinstance(again.source.ids, np.memmap)
     with pytest.raises(IndexError):
         again.source.starts[9]

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from clearhead.data import PAIRS, inputs, read_corpus, read_lines
+from clearhead.data import PAIRS, inputs, lines, read_corpus, read_lines
 from clearhead.data.stream import LONGEST
 from clearhead.errors import DataError
 from clearhead.recipe import DataSpec
@@ -164,3 +164,14 @@ def test_a_file_that_changes_after_it_was_read(tmp_path: Path) -> None:
     assert corpus.fingerprint() == same.fingerprint() != read_corpus(spec, PAIRS).fingerprint()
     file.unlink()
     assert list(corpus.train()) == before
+
+
+@pytest.mark.parametrize("piece", [1, 2, 5, 1 << 18])
+def test_lines_do_not_depend_on_how_much_is_read_at_once(
+    piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BOM, CRLF, empty lines, letters of several bytes, and a last line without an end."""
+    monkeypatch.setattr(lines, "_PIECE", piece)
+    file = tmp_path / "lines.txt"
+    file.write_bytes("\ufeffone\r\n\r\nzwölf\nvier\r\n五\r\nlast".encode())
+    assert list(read_lines(file)) == ["one", "", "zwölf", "vier", "五", "last"]

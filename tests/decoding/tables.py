@@ -43,3 +43,25 @@ def everything(size: int, longest: int) -> list[list[int]]:
     """Every answer of at most ``longest`` tokens."""
     tokens = [token for token in range(size) if token != EOS]
     return [list(answer) for length in range(longest + 1) for answer in itertools.product(tokens, repeat=length)]
+
+
+class ScriptedStepper:
+    """One line, whose next token is certain, or drawn evenly from some: ``script`` says which, by the tokens so far."""
+
+    def __init__(self, script: dict[tuple[int, ...], list[int]], size: int) -> None:
+        self.script, self.size = script, size
+        self.beams: list[tuple[int, ...]] = [()]
+        self.begun = False
+
+    def step(self, ids: Tensor) -> Tensor:
+        if self.begun:
+            self.beams = [(*beam, token) for beam, token in zip(self.beams, ids[0].tolist(), strict=True)]
+        self.begun = True
+        logits = torch.full((1, len(self.beams), self.size), -torch.inf)
+        for place, beam in enumerate(self.beams):
+            logits[0, place, self.script[beam]] = 0.0
+        return logits
+
+    def keep(self, lines: Tensor, beams: Tensor | None = None) -> None:
+        if beams is not None:
+            self.beams = [self.beams[place] for place in beams[0].tolist()]

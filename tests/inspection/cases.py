@@ -5,6 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from clearhead.inspection import Record
+from clearhead.inspection.parts import parts_of
+from tests.inspection.conftest import Hold
 from tests.models.zoo import make
 
 NORMS = {
@@ -15,6 +18,7 @@ NORMS = {
     "the lecture's norm": ["model.norm.place=post", "model.norm.eps_place=outside", "model.norm.eps=0.01"],
     "post, embedding norm": ["model.norm.place=post", "model.embedding.norm=true", "model.embedding.output_bias=true"],
 }
+SUM, DIFFERENCE = "Σ parts = logit", "parts(A) − parts(B) = difference of the logits"
 HEAD = ["model.head=tokens", "model.head_transform=gelu"]
 
 
@@ -48,3 +52,21 @@ def model_of(family: str, norm: str = "pre", variant: str = "plain", *more: str)
 def apart(left: Tensor, right: Tensor) -> float:
     """max|Δ|."""
     return float((left.detach().double() - right.detach().double()).abs().max())
+
+
+ROWS, TOKENS, OTHERS = torch.arange(5), ids(1, 5, seed=5)[0], ids(1, 5, seed=6)[0]
+
+
+@torch.no_grad()
+def check_parts(model: Any, found: Record, hold: Hold) -> None:
+    """Wrong: a part is forgotten, the largest; for a difference, the other token's parts are forgotten."""
+    logits = found.logits[0] if found.logits.dim() == 3 else found.logits
+    count, classes = min(len(ROWS), len(logits)), logits.shape[-1]
+    rows, tokens, others = ROWS[:count], TOKENS[:count] % classes, OTHERS[:count] % classes
+    values = torch.stack([value for _, value in parts_of(model, found, rows, tokens)])
+    truth = logits[rows, tokens]
+    lacking = values.sum(0) - values.abs().amax(0)
+    hold(SUM, 1e-5, apart(values.sum(0), truth), apart(lacking, truth))
+    apart_from = torch.stack([value for _, value in parts_of(model, found, rows, tokens, others)]).sum(0)
+    difference = truth - logits[rows, others]
+    hold(DIFFERENCE, 1e-5, apart(apart_from, difference), apart(values.sum(0), difference))

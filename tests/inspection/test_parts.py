@@ -1,4 +1,4 @@
-"""The parts of a logit add up to it; so do those of a difference."""
+"""The parts of a logit add up to it; so do those of a difference. Every mechanism: ``test_recorder``."""
 
 from typing import Any
 
@@ -7,13 +7,11 @@ import torch
 
 from clearhead.inspection import Record, record
 from clearhead.inspection.parts import NoParts, parts_of, through_norm, why_not
-from tests.inspection.cases import HEAD, NORMS, apart, ids, model_of, pixels, shaken
+from tests.inspection.cases import HEAD, NORMS, ROWS, SUM, TOKENS, apart, check_parts, ids, model_of
 from tests.inspection.conftest import Hold
-from tests.models.zoo import GRID_VARIANTS, VARIANTS, make, make_grid
+from tests.models.zoo import make
 
 SOURCE, TARGET = ids(1, 6), ids(1, 5, seed=4)
-ROWS, TOKENS, OTHERS = torch.arange(5), ids(1, 5, seed=5)[0], ids(1, 5, seed=6)[0]
-SUM, DIFFERENCE = "Σ parts = logit", "parts(A) − parts(B) = difference of the logits"
 
 
 def recorded(family: str, model: Any) -> Record:
@@ -22,43 +20,17 @@ def recorded(family: str, model: Any) -> Record:
     return record(model, None, TARGET) if family == "lm" else record(model, TARGET)
 
 
-@torch.no_grad()
-def check(model: Any, found: Record, hold: Hold) -> None:
-    """Wrong: a part is forgotten, the largest; for a difference, the other token's parts are forgotten."""
-    logits = found.logits[0] if found.logits.dim() == 3 else found.logits
-    count, classes = min(len(ROWS), len(logits)), logits.shape[-1]
-    rows, tokens, others = ROWS[:count], TOKENS[:count] % classes, OTHERS[:count] % classes
-    values = torch.stack([value for _, value in parts_of(model, found, rows, tokens)])
-    truth = logits[rows, tokens]
-    lacking = values.sum(0) - values.abs().amax(0)
-    hold(SUM, 1e-5, apart(values.sum(0), truth), apart(lacking, truth))
-    apart_from = torch.stack([value for _, value in parts_of(model, found, rows, tokens, others)]).sum(0)
-    hold(DIFFERENCE, 1e-5, apart(apart_from, truth - logits[rows, others]))
-
-
 @pytest.mark.parametrize("norm", list(NORMS))
 @pytest.mark.parametrize("family", ["seq2seq", "lm", "encoder", "classifier"])
 def test_parts_add_up_for_every_norm(family: str, norm: str, hold: Hold) -> None:
     model = model_of(family, norm)
-    check(model, recorded(family, model), hold)
-
-
-@pytest.mark.parametrize("variant", [name for name in VARIANTS if "over the sequence" not in name])
-def test_parts_add_up_for_every_mechanism(variant: str, hold: Hold) -> None:
-    model = shaken(make("seq2seq", variant))
-    check(model, recorded("seq2seq", model), hold)
-
-
-@pytest.mark.parametrize("variant", ["class token", *(name for name in GRID_VARIANTS if name.startswith("attention "))])
-def test_parts_add_up_for_pictures(variant: str, hold: Hold) -> None:
-    model = shaken(make_grid("classifier", variant))
-    check(model, record(model, pixels(1)), hold)
+    check_parts(model, recorded(family, model), hold)
 
 
 def test_a_pooler_is_a_gate(hold: Hold) -> None:
     model = model_of("classifier", "post", "plain", "model.pooling=first", "model.pooler=true")
     found = recorded("classifier", model)
-    check(model, found, hold)
+    check_parts(model, found, hold)
     assert "bias pooler" in dict(parts_of(model, found, ROWS[:1], torch.tensor([1])))
 
 

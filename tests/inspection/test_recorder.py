@@ -10,7 +10,8 @@ from torch import Tensor
 from clearhead.errors import RecipeError
 from clearhead.inspection import Record, heads_off, record
 from clearhead.inspection.contributions import head_outputs, norms_inside, token_contributions
-from tests.inspection.cases import apart, ids, pixels, shaken
+from clearhead.inspection.parts import why_not
+from tests.inspection.cases import apart, check_parts, ids, pixels, shaken
 from tests.inspection.conftest import Hold
 from tests.models.zoo import GRID_VARIANTS, RECURRENT, RECURRENT_LM, VARIANTS, make, make_grid
 
@@ -41,7 +42,9 @@ def check_sums(found: Record, hold: Hold) -> None:
             sizes = each.norm(dim=-1, keepdim=True)
             lacking = apart((each * (sizes < sizes.amax())).sum((1, 3)) + bias, part.out)
             hold("Σ (head, token) + b_O = output of the attention", 1e-5, max(seen, by_head), lacking)
-            hold("norms without the vectors = norms of the vectors", 1e-5, apart(each.norm(dim=-1), norms_inside(part)))
+            truth = each.norm(dim=-1)
+            name = "norms without the vectors = norms of the vectors"
+            hold(name, 1e-5, apart(truth, norms_inside(part)), apart(truth, part.inside.abs()))
 
 
 @pytest.mark.parametrize("variant", [*VARIANTS, *RECURRENT])
@@ -63,9 +66,15 @@ def test_watched_is_unwatched_and_alone_is_in_a_batch(variant: str, hold: Hold) 
     for stack, one_stack in alone.stacks.items():
         for one, many in zip(one_stack.streams, found.stacks[stack].streams, strict=True):
             scale = float(one.abs().max().clamp(min=1))
-            hold("alone = in a batch (residual streams)", 1e-5, apart(one[0], many[1, : one.shape[1]]) / scale)
-    check_rows(found, hold)
+            near, other = (apart(one[0], many[row, : one.shape[1]]) / scale for row in (1, 2))
+            hold("alone = in a batch (residual streams)", 1e-5, near, other)
+    check_rows(alone, hold)  # in a batch, a window of padding alone has no weights
+    check_rows(record(model, SOURCE[::2], TARGET[::2]), hold)
     check_sums(alone, hold)
+    if why_not(model) is None:
+        check_parts(model, alone, hold)
+    else:
+        assert variant in RECURRENT
 
 
 @pytest.mark.parametrize("variant", list(GRID_VARIANTS))
@@ -79,6 +88,10 @@ def test_pictures(variant: str, hold: Hold) -> None:
         hold("alone = in a batch (attention)", 1e-5, apart(one[0], many[1]))
     check_rows(found, hold)
     check_sums(alone, hold)
+    if why_not(model) is None:
+        check_parts(model, alone, hold)
+    else:
+        assert "over the sequence" in variant
 
 
 @pytest.mark.parametrize("family", ["lm", "encoder", "classifier"])
@@ -94,9 +107,10 @@ def test_other_families(family: str, hold: Hold) -> None:
 
 @pytest.mark.parametrize("variant", list(RECURRENT_LM))
 def test_a_model_without_attention_has_no_weights(variant: str) -> None:
-    found = record(make("lm", variant), None, TARGET)
-    assert not found.stacks
+    model = make("lm", variant)
+    found = record(model, None, TARGET)
     assert weights(found) == []
+    assert apart(found.logits, model(TARGET)) <= 1e-5
 
 
 def test_rows_that_do_not_sum_to_one_are_rejected(hold: Hold) -> None:

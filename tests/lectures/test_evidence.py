@@ -8,6 +8,7 @@ import pytest
 from clearhead.lectures import Claim, Evidence, Measure, Outcome, Wrong, claims
 from clearhead.lectures import demonstrate as run
 from clearhead.lectures.demonstrations import l4_scaling
+from clearhead.lectures.demonstrations.broken import broken
 
 
 @pytest.mark.parametrize(
@@ -61,25 +62,25 @@ GOOD, BAD = Measure("x", 1, 1), Measure("x", 1, 2)
 )
 def test_an_outcome_is_reproduced_or_not(evidence: Evidence | None, rejected: bool, reproduced: bool) -> None:
     table = Outcome(claim_of("L4.8"), evidence, 0.0).as_json()
-    assert list(table) == ["id", "verdict", "predicted", "observed", "wrong_variant_rejected", "reproduced"]
+    assert list(table)[:6] == ["id", "verdict", "predicted", "observed", "wrong_variant_rejected", "reproduced"]
     assert (table["wrong_variant_rejected"], table["reproduced"]) == (rejected, reproduced)
 
 
 def test_a_demonstration_that_fails_is_not_reproduced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is wrong with a demonstration is told, not raised."""
 
-    def broken() -> Evidence:
+    def fails() -> Evidence:
         raise RuntimeError("no such thing")
 
-    monkeypatch.setattr(l4_scaling, "variance_of_a_score", broken)
+    monkeypatch.setattr(l4_scaling, "variance_of_a_score", fails)
     outcome = run("L4.8")
     assert (outcome.reproduced, outcome.error) == (False, "RuntimeError: no such thing")
 
 
-def test_a_broken_product_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_product_is_found() -> None:
     """The mutation: scores that are scaled wrongly make the demonstration disagree."""
-    monkeypatch.setattr(l4_scaling, "dot", lambda query, keys: 2 * (query @ keys.T))
-    assert not run("L4.8").reproduced
+    with broken("clearhead.attention.score.divisor", lambda right: lambda scale, size: right(scale, 2 * size)):
+        assert not run("L4.8").reproduced
 
 
 def test_an_outcome_can_be_read() -> None:

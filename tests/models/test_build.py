@@ -1,6 +1,8 @@
 """Building from a recipe: sizes, seeds, ties, initialisation, devices."""
 
 import math
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -184,3 +186,18 @@ def test_torch_runs_the_threads_that_the_process_may(monkeypatch: pytest.MonkeyP
             assert torch.get_num_threads() == allowed
     finally:
         torch.set_num_threads(before)
+
+
+def test_an_outline_is_made_without_torchs_compiler() -> None:
+    """Importing it takes a second, which every command that loads a model would pay; names and shapes stay as built."""
+    code = (
+        "import sys; from clearhead.models import model_bytes; from clearhead.recipe import read_recipe; "
+        "names = 'tiny', 'gpt2', 'vit-b16', 'rnn-luong', 'deberta-v3-base';"
+        " [model_bytes(read_recipe(name).model) for name in names];"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    made, outlined = build(read_recipe("tiny")), outline(read_recipe("tiny").model)
+    assert {name: value.shape for name, value in made.state_dict().items()} == {
+        name: value.shape for name, value in outlined.state_dict().items()
+    }

@@ -117,14 +117,26 @@ def test_a_cache_with_left_padding_follows_its_beams(variant: str) -> None:
     """Which of the old tokens are padding moves along with the rows."""
     model = _cached("lm", variant)
     ids = padded([[5, 6, 7, 8], [9, 10], [11, 12, 13]], left=True)
-    rows = torch.tensor([1, 2, 1])
+    rows = torch.tensor([2, 1, 1])  # neither sorted nor its own reverse
     with torch.no_grad():
         state = model.start()
         model.step(ids, state, ids != PAD)
         state.select(rows)
         logits = model.step(torch.tensor([[4], [5], [6]]), state)
-        for place, line in enumerate(([9, 10, 4], [11, 12, 13, 5], [9, 10, 6])):
+        for place, line in enumerate(([11, 12, 13, 4], [9, 10, 5], [9, 10, 6])):
             assert_alike(logits[place], model(torch.tensor([line]))[0, -1])
+
+
+def test_padding_may_follow_tokens_without_padding() -> None:
+    """The first step has none, so that its tokens all count once the second step has some."""
+    model = _cached("lm", "plain")
+    with torch.no_grad():
+        state = model.start()
+        model.step(torch.tensor([[5, 6], [7, 8]]), state)
+        ids = torch.tensor([[9, 10], [PAD, 11]])
+        logits = model.step(ids, state, ids != PAD)
+        for row, line in enumerate(([5, 6, 9, 10], [7, 8, 11])):
+            assert_alike(logits[row], model(torch.tensor([line]))[0, -1])
 
 
 def test_a_sequence_that_is_too_long_leaves_the_cache_as_it_was() -> None:
@@ -165,7 +177,7 @@ def test_a_state_follows_its_beams(variant: str) -> None:
     model = _cached("seq2seq", variant)
     source, target = torch.randint(4, 40, (3, 5)), torch.randint(4, 40, (3, 4))
     source[2, 2:] = PAD
-    rows = torch.tensor([2, 0, 0, 2])
+    rows = torch.tensor([2, 0, 0, 1])  # neither sorted nor its own reverse
     with torch.no_grad():
         state = model.start(source)
         model.step(target, state)

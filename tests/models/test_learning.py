@@ -9,10 +9,14 @@ from clearhead.recipe.registry import _kinds
 
 QUICK = [
     *("position shaw relative=keys", "position shaw relative=values", "attention disentangled"),
+    *("attention local window=7", "encoder convolutional kernel=5 dilation=1", "norm layernorm axis=all"),
+    "feedforward standard out_width=24",
     *(f"attention {kind}, position relative-2d" for kind in ("grid", "axial", "window")),
 ]
+OUT_OF_REACH = ("attention local window=5", "encoder convolutional kernel=5 dilation=1")
 WITHOUT = [control for control in CONTROLS if control.lesson.teaches[-1] == "position none"]
 WITHOUT = [control for control in WITHOUT if control.lesson.task in ("offset", "pattern")]
+WITHOUT += [control for control in CONTROLS if control.lesson.name in OUT_OF_REACH]
 
 
 @pytest.mark.parametrize("name", QUICK)

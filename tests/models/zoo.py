@@ -49,6 +49,9 @@ VARIANTS: dict[str, list[str]] = {
     "ε outside, no gain": ["model.norm.eps_place=outside", "model.norm.affine=false"],
     "no √d": ["model.embedding.scale=none"],
     "statistics over the sequence": ["model.encoder.norm.axis=sequence", "model.embedding.norm=true"],
+    "statistics over everything": ["model.encoder.norm.axis=all", "model.embedding.norm=true"],
+    "another width out": ["model.feedforward.out_width=12", "model.embedding.tie=none", "model.norm.place=post"],
+    "another width out, pre": ["model.feedforward.out_width=12", "model.embedding.tie=none"],
     "hard": ["model.attention.choice=hard"],
     "additive": ["model.attention.score=additive"],
     "multiplicative": ["model.attention.score=multiplicative"],
@@ -83,6 +86,15 @@ VARIANTS["disentangled v2"] = [
     "model.attention.shared_projections=true",
 ]
 
+LOCAL = [
+    f"model.{part}.attention.{setting}" for part in ("encoder", "decoder") for setting in ("kind=local", "window=3")
+]
+VARIANTS["local, window of 3"] = LOCAL
+VARIANTS["local, one side"] = [*LOCAL, "model.encoder.attention.sides=one", "model.encoder.attention.window=4"]
+VARIANTS |= {
+    f"local, {kind}": [*LOCAL, f"model.position.kind={kind}"] for kind in ("none", "t5", "alibi", "shaw", "rope")
+}
+
 BOTH = "model.family=recurrent"
 ALONE = ["model.family=lm", "model.decoder.kind=recurrent", "model.decoder.attention.kind=none"]
 RECURRENT: dict[str, list[str]] = {
@@ -104,14 +116,24 @@ RECURRENT: dict[str, list[str]] = {
     "no attention": [BOTH, "model.decoder.attention.kind=none", "model.state=20"],
     "Transformer to recurrent": ["model.decoder.kind=recurrent", "model.decoder.attention.kind=bahdanau"],
     "recurrent to Transformer": ["model.encoder.kind=recurrent", "model.encoder.cell=lstm"],
+    "convolutional": ["model.encoder.kind=convolutional", "model.decoder.kind=convolutional"],
+    "convolutional, not dilated, post norm": [
+        *("model.encoder.kind=convolutional", "model.decoder.kind=convolutional", "model.norm.place=post"),
+        *("model.dilation=1", "model.decoder.kernel=4", "model.activation=gelu"),
+    ],
+    "convolutional to recurrent": [
+        *("model.encoder.kind=convolutional", "model.decoder.kind=recurrent", "model.decoder.attention.kind=luong"),
+    ],
+    "local to convolutional": ["model.encoder.attention.kind=local", "model.decoder.kind=convolutional"],
 }
-"""Encoder-decoders with a recurrent part."""
+"""Encoder-decoders with a recurrent or a convolutional part."""
 RECURRENT_LM = {f"{cell} alone": [*ALONE, f"model.cell={cell}"] for cell in ("gru", "lstm", "elman")}
+RECURRENT_LM["convolutional alone"] = ["model.family=lm", "model.decoder.kind=convolutional"]
 
 RELATIVE = [f"position {kind}" for kind in ("none", "t5", "alibi", "shaw", "rope")] + ["Shaw keys", "Shaw values"]
 RELATIVE += ["disentangled alone", "disentangled v2"]
 ABSOLUTE = ["position sinusoidal", "position learned"]
-ORDERED = [name for name in VARIANTS if "informer" in name or "isentangled" in name]
+ORDERED = [name for name in VARIANTS if any(word in name for word in ("informer", "isentangled", "local"))]
 """Attention that knows the order of its tokens by itself."""
 
 # images of 16 × 8 pixels of two numbers, cut into 8 × 4 patches

@@ -1,5 +1,7 @@
 """Relative positions against transformers' maps, and their defining property: only distances matter."""
 
+from typing import Any
+
 import pytest
 import torch
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
@@ -7,6 +9,7 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from clearhead.positions import AlibiBias, BucketBias, RotaryPosition, alibi_slopes, t5_bucket
+from clearhead.recipe import T5BucketsSpec
 
 
 @pytest.mark.parametrize("both_ways", [True, False])
@@ -23,6 +26,17 @@ def test_t5_buckets_are_exactly_transformers(both_ways: bool, buckets: int, max_
 def test_t5_buckets_of_the_facts() -> None:
     """Edge case: bidirectional buckets of 0, 1, −1, +128, −128 are 0, 17, 1, 31, 15."""
     assert t5_bucket(torch.tensor([0, 1, -1, 128, -128]), both_ways=True).tolist() == [0, 17, 1, 31, 15]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_causal_stack_has_t5_buckets_for_the_past_alone(causal: bool) -> None:
+    """As in T5's decoder: all buckets are for earlier keys, and later ones share the bucket of distance 0."""
+    sizes: dict[str, Any] = {"heads": 2, "head_size": 4, "value_size": 4}
+    scheme = BucketBias.from_spec(T5BucketsSpec(buckets=8, max_distance=16), **sizes, causal=causal)
+    bias = scheme.of_distance(torch.tensor([0, 1, 2, -5]))  # (h, 4)
+    later_alike = bool((bias[:, :1] == bias[:, 1:3]).all())
+    assert later_alike == causal
+    assert (bias[:, 0] != bias[:, 3]).all()
 
 
 def test_t5_bias_reads_the_table_per_head() -> None:
@@ -77,7 +91,9 @@ def test_rope_halves_is_llamas() -> None:
     q, k = torch.randn(2, 3, 7, 10), torch.randn(2, 3, 7, 10)
     rope = RotaryPosition(head_size=10)
     positions = torch.arange(7)
-    angles = torch.outer(positions.float(), rope.frequencies())
+    frequencies = 1.0 / 10_000 ** (torch.arange(0, 10, 2) / 10)  # Llama's inv_freq
+    torch.testing.assert_close(rope.frequencies(), frequencies)
+    angles = torch.outer(positions.float(), frequencies)
     angles = torch.cat((angles, angles), dim=-1)[None]
     expected_q, expected_k = apply_rotary_pos_emb(q, k, angles.cos(), angles.sin())
     torch.testing.assert_close(rope.rotate(q, positions), expected_q)

@@ -50,6 +50,55 @@ CLASS_TOKEN = ["model.patches.class_token=true", "model.pooling=first"]
             "statistics over the sequence would show a decoder the future: use axis = token",
         ),
         (
+            ["model.norm.axis=all"],
+            "statistics over the sequence would show a decoder the future: use axis = token",
+        ),
+        (
+            ["model.feedforward.out_width=64"],
+            "the decoder's vectors (64) must be as wide as the embedding (192) that is also the output matrix: use tie",
+        ),
+        (
+            ["model.family=encoder", "model.head=tokens", "model.feedforward.out_width=64"],
+            "the vectors (64) must be as wide as the token embedding (192)",
+        ),
+        (
+            ["model.encoder.kind=convolutional", "model.encoder.kernel=4"],
+            "in an encoder the token stands in the middle of its kernel, which is odd, not 4",
+        ),
+        (
+            ["model.decoder.kind=convolutional", "model.decoder.layers=30"],
+            "in layer 30 the tokens of a kernel would be more than 10,000,000 apart",
+        ),
+        (
+            ["model.encoder.kind=convolutional", "model.encoder.position.kind=rope"],
+            "rope positions act inside self-attention, which a convolutional stack has not",
+        ),
+        (
+            ["model.decoder.kind=convolutional", "model.decoder.norm.axis=sequence"],
+            "statistics over the sequence would show a decoder the future",
+        ),
+        (
+            ["model.encoder.kind=convolutional", "model.encoder.dropout.attention=0.1"],
+            "a convolutional encoder has no attention: give it to the decoder alone",
+        ),
+        (
+            [*IMAGES, "model.encoder.kind=convolutional"],
+            "a convolutional stack reads sequences: patches of an image need a transformer",
+        ),
+        (
+            ["model.decoder.attention.kind=local", "model.decoder.attention.sides=both"],
+            'model.decoder.attention.sides = "both": a window on both sides would see the future in a decoder: use one',
+        ),
+        (
+            ["model.encoder.attention.kind=local", "model.encoder.attention.window=8"],
+            "a window on both sides has its query in the middle and is odd, not 8; or sides = one",
+        ),
+        (["model.cross.attention.kind=local"], "a window needs queries and keys of one sequence"),
+        (
+            [*IMAGES, "model.attention.kind=local", "model.position.kind=relative-2d"],
+            "relative-2d positions have rows and columns, a window counts along one line",
+        ),
+        (
             ["model.position.kind=t5", "model.position.max_distance=16"],
             "model.position.max_distance = 16: must be more than 16, the distances that have a bucket of their own",
         ),

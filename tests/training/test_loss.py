@@ -37,6 +37,36 @@ def test_the_loss_is_torchs_whole_or_in_chunks(size: int, bias: bool, smoothing:
         torch.testing.assert_close(mine, other, atol=1e-4, rtol=1e-5)
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_chunks_smooth_by_epsilon_over_the_whole_vocabulary(bias: bool) -> None:
+    """Reference: torch's cross_entropy in float64, with logits whose mean is far from 0, so that ε/V shows; the wrong
+    variant is ε/(V − 1)."""
+    size, epsilon = 2100, 0.2
+    output = Output(torch.randn(size, 4, dtype=torch.float64) + 0.5, bias=bias)
+    if output.bias is not None:
+        output.bias = torch.nn.Parameter(torch.randn(size, dtype=torch.float64) + 2.0)
+    states, labels = torch.randn(300, 4, dtype=torch.float64) + 1.0, torch.randint(0, size, (300,))
+
+    def results(smoothing: float, *, chunked: bool) -> list[torch.Tensor]:
+        leaf = states.clone().requires_grad_()
+        if chunked:
+            loss = token_loss(leaf, output, labels, smoothing)
+        else:
+            logits = output(leaf)
+            loss = torch.nn.functional.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
+        return [loss.detach(), *torch.autograd.grad(loss, [leaf, *output.parameters()])]
+
+    mine = results(epsilon, chunked=True)
+    for one, right, wrong in zip(
+        mine,
+        results(epsilon, chunked=False),
+        results(epsilon * size / (size - 1), chunked=False),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, right, atol=1e-9, rtol=1e-9)
+        assert not torch.allclose(one, wrong, atol=1e-9, rtol=1e-9)
+
+
 def test_chunks_reject_a_forgotten_term() -> None:
     """The wrong variant: smoothing left out is noticed."""
     torch.manual_seed(0)

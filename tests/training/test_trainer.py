@@ -78,6 +78,34 @@ def test_accumulated_gradients_are_those_of_one_large_batch(data: Path, tmp_path
     assert any(not torch.allclose(wrong[name], gradient, atol=1e-4) for name, gradient in whole.items())
 
 
+@pytest.mark.parametrize("clip", [1000.0, 0.01])
+def test_a_step_has_the_clipped_gradient_of_the_mean_loss(data: Path, tmp_path: Path, clip: float) -> None:
+    """Σ gradient of both batches / their tokens, shortened to ``clip`` if it is longer; then it is forgotten."""
+    settings = ["model.dropout.residual=0.0", "model.dropout.embedding=0.0", "training.accumulate=2"]
+    trainer = new_run(data, tmp_path / "run", *settings, f"training.clip={clip}")
+    model: Any = trainer.model
+    batches = [trainer.objective.batch(trainer.examples, rows, 0) for rows in trainer._epoch_plan()[:2]]
+    tokens = sum(batch.tokens for batch in batches)
+    (sum(trainer.objective.loss(model, batch) for batch in batches) / tokens).backward()
+    expected = [parameter.grad.clone() for parameter in model.parameters()]
+    norm = float(torch.stack([gradient.norm() for gradient in expected]).norm())
+    assert 0.01 < norm < 1000
+    model.zero_grad()
+    _, counted = trainer._find_gradients()
+    assert counted == tokens
+    for parameter, gradient in zip(model.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient * min(1.0, clip / norm), atol=1e-6, rtol=1e-3)
+    trainer._step()
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_every_epoch_has_an_order_of_its_own(data: Path, tmp_path: Path) -> None:
+    trainer = new_run(data, tmp_path / "run")
+    first = [rows.tolist() for rows in trainer._epoch_plan()]
+    trainer.progress.epoch = 1
+    assert [rows.tolist() for rows in trainer._epoch_plan()] != first
+
+
 def test_two_runs_with_one_seed_are_identical_and_another_seed_is_not(data: Path, tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         new_run(data, tmp_path / name, *HARD, f"training.seed={seed}").run()

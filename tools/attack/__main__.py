@@ -2,6 +2,7 @@
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -55,9 +56,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         victims = make_victims(Path(scratch) / "victims", *options.families)
         cases = chosen_cases(options.count, options.seed, victims, options.kinds)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         with suppress(KeyboardInterrupt):  # report what was found until then
             for case, result, found in run_all(cases, jobs=options.jobs, scratch=Path(scratch) / "cases"):
                 codes[case.kind][result.code] += 1
+                if (done := sum(map(Counter.total, codes.values()))) % 500 == 0:
+                    print(f"{done:,} inputs in {(time.monotonic() - started) / 60:.1f} minutes", flush=True)
                 if found is not None:
                     faults[case.kind][found.partition(":")[0]] += 1
                     _tell(case, result, found, options.faults)

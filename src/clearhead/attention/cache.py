@@ -91,11 +91,42 @@ def _gather(buffer: Float[Tensor, "b h c d"], used: int, rows: Int[Tensor, "r"])
     return gathered
 
 
+class RecentTokens:
+    """The last inputs of a convolution, (b, r, d): as many as it reaches back; its size does not grow."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._tokens: Float[Tensor, "b r d"] | None = None
+
+    def joined(self, tokens: Float[Tensor, "b n d"], reach: int) -> Float[Tensor, "b t d"]:
+        """The last ``reach`` inputs, then these; before the first one, inputs are 0."""
+        if self._tokens is None:
+            self._tokens = tokens.new_zeros(tokens.shape[0], reach, tokens.shape[-1])
+        return torch.cat((self._tokens, tokens), dim=1)
+
+    def keep(self, line: Float[Tensor, "b t d"], reach: int, new: int) -> None:
+        """Keep the last ``reach`` inputs of a line to which ``new`` ones were added."""
+        self._tokens = line[:, line.shape[1] - reach :].detach().clone()
+        self.length += new
+
+    def select(self, rows: Int[Tensor, "r"]) -> None:
+        """Keep these rows of the batch, in this order; rows may be repeated (beam search)."""
+        self._tokens = None if self._tokens is None else self._tokens[rows]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stored inputs."""
+        return 0 if self._tokens is None else self._tokens.numel() * self._tokens.element_size()
+
+
 @dataclass
 class LayerCache:
-    """The cache of one decoder layer: self-attention (``own``), which grows, and cross-attention, computed once."""
+    """The cache of one decoder layer: self-attention (``own``), which grows, and cross-attention, computed once.
 
-    own: KeyValues = field(default_factory=KeyValues)
+    In a convolutional layer, ``own`` holds the last inputs.
+    """
+
+    own: KeyValues | RecentTokens = field(default_factory=KeyValues)
     cross: KeyValues = field(default_factory=KeyValues)
 
 
@@ -104,10 +135,11 @@ class Cache:
 
     Args:
         layers: the number of decoder layers.
+        recent: whether the layers convolve, so that each keeps its last inputs. Default: False.
     """
 
-    def __init__(self, layers: int) -> None:
-        self.layers = [LayerCache() for _ in range(layers)]
+    def __init__(self, layers: int, *, recent: bool = False) -> None:
+        self.layers = [LayerCache(own=RecentTokens() if recent else KeyValues()) for _ in range(layers)]
         self.valid: Bool[Tensor, "b t"] | None = None
         """True for tokens, False for padding, among all positions so far; None without padding."""
         self.length = 0

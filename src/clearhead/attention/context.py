@@ -77,6 +77,8 @@ class AttentionContext:
     """Positions of the queries; required by relative position schemes."""
     keys: Int[Tensor, "m"] | Int[Tensor, "b m"] | None = None
     """Positions of the keys."""
+    pairs: Bool[Tensor, "..."] | None = None
+    """True where a query may attend to a key, beside ``valid`` and ``causal``; broadcasts to (b, h, n, m)."""
     shared: Shared = field(default_factory=Shared, repr=False, compare=False)
     """Tensors computed from the fields above, once for all layers; leave it at its default."""
 
@@ -101,9 +103,10 @@ class AttentionContext:
         return self.shared.mask((queries, keys), lambda: self._make_mask(queries, keys, device))
 
     def _make_mask(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "..."] | None:
-        mask = None
+        mask = self.pairs
         if self.causal and queries > 1:
-            mask = causal_mask(queries, keys, device)
+            earlier = causal_mask(queries, keys, device)
+            mask = earlier if mask is None else mask & earlier
         if self.valid is not None:
             padding = self.valid[:, None, None, :]  # (b, 1, 1, m)
             mask = padding if mask is None else mask & padding
@@ -154,6 +157,14 @@ class AttentionContext:
     def weighs_positions(self) -> bool:
         """Whether ``value_term`` is not None, so that the weights must be formed."""
         return self.scheme is not None and self.scheme.weighs_positions
+
+    @property
+    def adds_terms(self) -> bool:
+        """Whether the scheme adds something to scores or outputs; one that only rotates does not."""
+        if self.scheme is None or self.queries is None or self.keys is None:
+            return False
+        mine, none = type(self.scheme), RelativePosition
+        return (mine.bias, mine.key_term, mine.value_term) != (none.bias, none.key_term, none.value_term)
 
     @property
     def learns_positions(self) -> bool:

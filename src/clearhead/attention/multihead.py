@@ -74,4 +74,14 @@ class MultiHeadAttention(Heads):
 
         query = context.rotate_queries(self.queries(tokens))  # (b, h, n, q)
         keys, head_values = remembered(cache, candidates, fixed=memory is not None)
-        return self.join(attend_heads(self, query, keys, head_values, context))
+        return self.join(self.mix(query, keys, head_values, context))
+
+    def mix(
+        self,
+        query: Float[Tensor, "b h n q"],
+        keys: Float[Tensor, "b h m q"],
+        values: Float[Tensor, "b h m e"],
+        context: AttentionContext,
+    ) -> Float[Tensor, "b h n e"]:
+        """Σ_j α_ij v_j in every head."""
+        return attend_heads(self, query, keys, values, context)

@@ -76,6 +76,8 @@ def choose_path(method: Method, n: int, m: int, context: AttentionContext) -> Pa
     """Choose the path for n queries and m keys."""
     if not _needs_no_weights(method, m):
         return "explicit"
+    if context.pairs is not None:
+        return "explicit" if context.adds_terms else "fused"
     # a bias by distance can be a view, unless it needs a gradient or must be combined with a padding mask
     one_bias = n > 1 and context.valid is None and not context.learns_positions
     if one_bias and context.bias_of_distance is not None:

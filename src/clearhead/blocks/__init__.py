@@ -1,6 +1,7 @@
 """The building blocks around attention: norms, feed-forward, Add & Norm, embeddings, layers, recurrent stacks."""
 
 from clearhead.blocks.alignment import Alignment, BahdanauAlignment, LuongAlignment, NoAlignment, StateAttention
+from clearhead.blocks.convolution import Convolution, ConvolutionLayer
 from clearhead.blocks.dropout import Dropout
 from clearhead.blocks.embedding import Embedding
 from clearhead.blocks.feedforward import (
@@ -24,6 +25,8 @@ __all__ = [
     "Alignment",
     "BahdanauAlignment",
     "BothWays",
+    "Convolution",
+    "ConvolutionLayer",
     "Decoder",
     "DecoderCache",
     "Dropout",

@@ -1,6 +1,6 @@
 """Point-wise feed-forward networks: each token is transformed independently of the others (L0.13).
 
-Shapes: b batch, n tokens, d features, f = d_ff hidden features.
+Shapes: b batch, n tokens, d features, f = d_ff hidden features, v features out (d, unless another number is given).
 """
 
 from collections.abc import Callable
@@ -31,6 +31,7 @@ class FeedForward(nn.Module):
         activation: ``relu`` (the default), ``gelu``, ``gelu-tanh`` or ``silu``.
         bias: whether the maps have biases. Default: True.
         dropout: probability of dropping a hidden feature during training. Default: 0.
+        out_width: features out, v (L0.13). Default: width.
     """
 
     def __init__(
@@ -41,11 +42,12 @@ class FeedForward(nn.Module):
         activation: str = "relu",
         bias: bool = True,
         dropout: float = 0.0,
+        out_width: int | None = None,
     ) -> None:
         super().__init__()
         hidden = hidden or HIDDEN_RATIO * width
         self.up = nn.Linear(width, hidden, bias=bias)
-        self.down = nn.Linear(hidden, width, bias=bias)
+        self.down = nn.Linear(hidden, out_width or width, bias=bias)
         self.activation, self._name = ACTIVATIONS[activation], activation
         self.drop = Dropout(dropout)
 
@@ -56,9 +58,16 @@ class FeedForward(nn.Module):
     def from_spec(cls, spec: FeedForwardSpec, *, width: int, dropout: float) -> "FeedForward":
         """Build from a recipe."""
         hidden = getattr(spec, "width", None)
-        return cls(width=width, hidden=hidden, activation=spec.activation, bias=spec.bias, dropout=dropout)
+        return cls(
+            width=width,
+            hidden=hidden,
+            activation=spec.activation,
+            bias=spec.bias,
+            dropout=dropout,
+            out_width=spec.out_width,
+        )
 
-    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n v"]:
         """Transform every token."""
         raise NotImplementedError
 
@@ -66,7 +75,7 @@ class FeedForward(nn.Module):
 class StandardFeedForward(FeedForward):
     """act(xW₁ + b₁)W₂ + b₂. The arguments are those of ``FeedForward``."""
 
-    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n v"]:
         """Transform every token."""
         hidden = self.activation(self.up(x))  # (b, n, f)
         y: Tensor = self.down(self.drop(hidden))
@@ -79,7 +88,7 @@ class OuterFeedForward(FeedForward):
     The arguments are those of ``FeedForward``.
     """
 
-    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n v"]:
         """Transform every token."""
         return self.activation(self.down(self.drop(self.up(x))))
 
@@ -98,11 +107,14 @@ class GatedFeedForward(FeedForward):
         activation: str = "silu",
         bias: bool = True,
         dropout: float = 0.0,
+        out_width: int | None = None,
     ) -> None:
-        super().__init__(width=width, hidden=hidden, activation=activation, bias=bias, dropout=dropout)
+        super().__init__(
+            width=width, hidden=hidden, activation=activation, bias=bias, dropout=dropout, out_width=out_width
+        )
         self.gate = nn.Linear(width, self.up.out_features, bias=bias)
 
-    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n v"]:
         """Transform every token."""
         hidden = self.activation(self.gate(x)) * self.up(x)  # (b, n, f)
         y: Tensor = self.down(self.drop(hidden))
@@ -116,11 +128,14 @@ class SingleFeedForward(nn.Module):
         width: features of a token, d.
         activation: ``relu`` (the default), ``gelu``, ``gelu-tanh`` or ``silu``.
         bias: whether the map has a bias. Default: True.
+        out_width: features out, v. Default: width.
     """
 
-    def __init__(self, *, width: int, activation: str = "relu", bias: bool = True) -> None:
+    def __init__(
+        self, *, width: int, activation: str = "relu", bias: bool = True, out_width: int | None = None
+    ) -> None:
         super().__init__()
-        self.map = nn.Linear(width, width, bias=bias)
+        self.map = nn.Linear(width, out_width or width, bias=bias)
         self.activation, self._name = ACTIVATIONS[activation], activation
 
     def extra_repr(self) -> str:
@@ -130,8 +145,8 @@ class SingleFeedForward(nn.Module):
     def from_spec(cls, spec: FeedForwardSpec, *, width: int, dropout: float) -> "SingleFeedForward":
         """Build from a recipe; without hidden features there is no dropout."""
         del dropout
-        return cls(width=width, activation=spec.activation, bias=spec.bias)
+        return cls(width=width, activation=spec.activation, bias=spec.bias, out_width=spec.out_width)
 
-    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n v"]:
         """Transform every token."""
         return self.activation(self.map(x))

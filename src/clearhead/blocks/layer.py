@@ -1,6 +1,7 @@
 """One layer of an encoder or decoder: self-attention, optional cross-attention, feed-forward (L1.7).
 
-Shapes: b batch, n tokens, d features; m tokens and k features of the memory.
+Shapes: b batch, n tokens, d features in, v features out (d, unless the feed-forward net changes it); m tokens
+and k features of the memory.
 """
 
 from functools import partial
@@ -52,7 +53,7 @@ class Layer(nn.Module):
         memory: Float[Tensor, "b m k"] | None = None,
         memory_context: AttentionContext | None = None,
         cache: LayerCache | None = None,
-    ) -> Float[Tensor, "b n d"]:
+    ) -> Float[Tensor, "b n v"]:
         """Apply the layer.
 
         Args:

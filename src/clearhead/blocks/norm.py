@@ -22,7 +22,8 @@ class LayerNorm(nn.Module):
         eps_place: ``inside`` is √(σ² + ε) (the default), ``outside`` is σ + ε (L2.8); they differ visibly once x is as
             small as √ε.
         axis: ``token`` takes μ and σ over the features of each token (the default); ``sequence`` takes them, for each
-            feature, over the tokens that are not padding (L0.10).
+            feature, over the tokens that are not padding; ``all`` takes one μ and one σ over all features of these
+            tokens, μ = E Y, as the notes write it (L0.10).
         affine: whether there are γ and β. Default: True.
     """
 
@@ -32,7 +33,7 @@ class LayerNorm(nn.Module):
         width: int,
         eps: float = 1e-5,
         eps_place: Literal["inside", "outside"] = "inside",
-        axis: Literal["token", "sequence"] = "token",
+        axis: Literal["token", "sequence", "all"] = "token",
         affine: bool = True,
     ) -> None:
         super().__init__()
@@ -46,7 +47,8 @@ class LayerNorm(nn.Module):
         return cls(width=width, eps=spec.eps, eps_place=spec.eps_place, axis=spec.axis, affine=spec.affine)
 
     def extra_repr(self) -> str:
-        return f"per {self.axis}, ε {self.eps_place}" + ("" if self.gain is not None else ", no gain")
+        where = "over everything" if self.axis == "all" else f"per {self.axis}"
+        return f"{where}, ε {self.eps_place}" + ("" if self.gain is not None else ", no gain")
 
     def forward(self, x: Float[Tensor, "b n d"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
         """Normalise; ``valid`` is True for tokens and False for padding, which is left out of μ and σ."""
@@ -56,12 +58,13 @@ class LayerNorm(nn.Module):
             mean = x.mean(-1, keepdim=True)  # (b, n, 1)
             variance = (x - mean).square().mean(-1, keepdim=True)
         else:
+            over, terms = ((1, 2), self.width) if self.axis == "all" else ((1,), 1)
             there = x.new_ones(x.shape[:2]) if valid is None else valid.to(x.dtype)
-            share = (there / there.sum(1, keepdim=True).clamp(min=1)).unsqueeze(-1)  # (b, n, 1)
-            mean = (share * x).sum(1, keepdim=True)  # (b, 1, d)
-            variance = (share * (x - mean).square()).sum(1, keepdim=True)
+            share = (there / (terms * there.sum(1, keepdim=True).clamp(min=1))).unsqueeze(-1)  # (b, n, 1)
+            mean = (share * x).sum(over, keepdim=True)  # (b, 1, d), or (b, 1, 1) over everything
+            variance = (share * (x - mean).square()).sum(over, keepdim=True)
         y = (x - mean) / self._deviation(variance)
-        if self.axis == "sequence" and valid is not None:
+        if self.axis != "token" and valid is not None:
             # padding is not in the statistics, and a line of only padding has none: its values must stay bounded
             y = y.masked_fill(~valid.unsqueeze(-1), 0.0)
         return y if self.gain is None or self.shift is None else y * self.gain + self.shift

@@ -1,6 +1,6 @@
 """Add & Norm, the residual connection and norm around a sublayer (L0.11, L1.7, L2.7).
 
-Shapes: b batch, n tokens, d features.
+Shapes: b batch, n tokens, d features in, v features out (d, unless the sublayer changes it).
 """
 
 from collections.abc import Callable
@@ -21,17 +21,24 @@ class AddNorm(nn.Module):
             warm-up.
         dropout: probability of dropping an entry of f's output during training. Default: 0.
         residual: whether x is added; without it one sees why it is (L1.8). Default: True.
+        project: a map of x before it is added, for a sublayer that changes the number of features. Default: none.
     """
 
     def __init__(
-        self, norm: nn.Module, *, place: Literal["pre", "post"], dropout: float = 0.0, residual: bool = True
+        self,
+        norm: nn.Module,
+        *,
+        place: Literal["pre", "post"],
+        dropout: float = 0.0,
+        residual: bool = True,
+        project: nn.Linear | None = None,
     ) -> None:
         super().__init__()
-        self.norm, self.place, self.residual = norm, place, residual
+        self.norm, self.place, self.residual, self.project = norm, place, residual, project
         self.drop = Dropout(dropout)
 
     def extra_repr(self) -> str:
-        x = "x + " if self.residual else ""
+        x = "" if not self.residual else "x + " if self.project is None else "xW + "
         return f"norm({x}f(x))" if self.place == "post" else f"{x}f(norm(x))"
 
     def forward(
@@ -39,9 +46,11 @@ class AddNorm(nn.Module):
         x: Float[Tensor, "b n d"],
         sublayer: Callable[[Tensor], Tensor],
         valid: Bool[Tensor, "b n"] | None = None,
-    ) -> Float[Tensor, "b n d"]:
+    ) -> Float[Tensor, "b n v"]:
         """Apply ``sublayer``, a function from tokens to tokens, with norm and residual connection."""
         change: Tensor = self.drop(sublayer(self.norm(x, valid) if self.place == "pre" else x))
+        if self.residual and self.project is not None:
+            x = self.project(x)
         y = x + change if self.residual else change
         result: Tensor = self.norm(y, valid) if self.place == "post" else y
         return result

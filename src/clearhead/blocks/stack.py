@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from clearhead.attention import AttentionContext, Cache
+from clearhead.blocks.convolution import ConvolutionLayer
 from clearhead.blocks.embedding import Embedding
 from clearhead.blocks.layer import Layer
 from clearhead.positions import RelativePosition, positions_of
@@ -78,7 +79,7 @@ class Stack(Decoder):
         self,
         *,
         embedding: Embedding,
-        layers: Iterable[Layer],
+        layers: Iterable[Layer | ConvolutionLayer],
         causal: bool,
         scheme: RelativePosition | None = None,
         final_norm: nn.Module | None = None,
@@ -91,7 +92,8 @@ class Stack(Decoder):
         self.causal = causal
 
     def new_cache(self) -> Cache:
-        return Cache(len(self.layers))
+        recent = all(isinstance(layer, ConvolutionLayer) for layer in self.layers)
+        return Cache(len(self.layers), recent=recent)
 
     def extra_repr(self) -> str:
         return "causal" if self.causal else "sees everything"
@@ -104,7 +106,7 @@ class Stack(Decoder):
         segments: Int[Tensor, "b n"] | None = None,
         memory: Memory | None = None,
         cache: Cache | None = None,
-    ) -> Float[Tensor, "b n d"]:
+    ) -> Float[Tensor, "b n v"]:
         """Return the last layer's vectors.
 
         Args:

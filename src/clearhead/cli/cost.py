@@ -23,7 +23,7 @@ class By(StrEnum):
     model = "model"
 
 
-class View(StrEnum):
+class CostView(StrEnum):
     """How formulas are shown."""
 
     exact = "exact"
@@ -71,7 +71,7 @@ def cost(
         typer.Option(help="How fine: every block, layers, or the model alone. Implies --all.", show_default="block"),
     ] = None,
     view: Annotated[
-        View | None,
+        CostView | None,
         typer.Option(
             help="Formulas exact, as the lectures print them, or how they grow, O(…). Implies --all.",
             show_default="exact",
@@ -141,7 +141,7 @@ def cost(
     if form == "text" and not (everything or by or view or within):
         _print(form, lambda: model.summary(**lengths), dict, hint="--all: every number, formula and block")
         return
-    detail = {**lengths, "by": (by or By.block).value, "view": (view or View.exact).value, "within": within}
+    detail = {**lengths, "by": (by or By.block).value, "view": (view or CostView.exact).value, "within": within}
     _print(form, lambda: model.table(**detail), lambda: model.json(**detail))
 
 

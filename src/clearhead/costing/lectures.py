@@ -25,9 +25,9 @@ from clearhead.costing.tracing.graph import Traced, trace
 from clearhead.costing.tracing.layers import (
     Convolution,
     RecurrentLayer,
-    Restricted,
     attention_layer,
     measure,
+    window_layer,
 )
 
 WIDTH, HEADS, LENGTH, KERNEL, NEIGHBOURS = 48, 4, 64, 3, 9
@@ -107,7 +107,7 @@ def table_1() -> Sheet:
         ("O(n²·d)", self_attention_layer(n, d), lambda depth: attention_layer(WIDTH)),  # noqa: ARG005
         ("O(n·d²)", recurrent_layer(n, d), lambda depth: RecurrentLayer(WIDTH)),  # noqa: ARG005
         ("O(k·n·d²)", convolution_layer(n, d, k), lambda depth: Convolution(WIDTH, KERNEL, KERNEL**depth)),
-        ("O(r·n·d)", restricted_layer(n, d, r), lambda depth: Restricted(WIDTH, NEIGHBOURS)),  # noqa: ARG005
+        ("O(r·n·d)", restricted_layer(n, d, r), lambda depth: window_layer(WIDTH, NEIGHBOURS)),  # noqa: ARG005
     ]
     written: list[list[Cell]] = []
     for on_the_slide, layer, make in rows:

@@ -47,7 +47,8 @@ def _usual_layer(layer: nn.Module) -> bool:
     if not isinstance(layer, Layer) or layer.around_cross is None or layer.scheme is not None:
         return False
     around = (layer.around_attention, layer.around_cross, layer.around_feedforward)
-    return _usual_attention(layer.attention) and _usual_attention(layer.cross) and all(part.residual for part in around)
+    adds = all(part.residual and part.project is None for part in around)
+    return adds and _usual_attention(layer.attention) and _usual_attention(layer.cross)
 
 
 def _usual_attention(attention: nn.Module | None) -> bool:

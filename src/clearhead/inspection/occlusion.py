@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clearhead.inspection.baseline import baseline_of
 from clearhead.inspection.replaying import replaying, run
-from clearhead.inspection.subject import Picture, Subject
+from clearhead.inspection.subject import PatchedImage, Subject
 from clearhead.models import AttentionChoice, Model, device_of
 
 _AT_ONCE = 4096
@@ -60,7 +60,7 @@ def _log_p(logits: Tensor, subject: Subject) -> Float[Tensor, "b a"]:
     return torch.stack([nothing if row is None else log_p[:, row, token] for token, row in places], dim=1)
 
 
-def _hidden(whole: Tensor, empty: Tensor, place: int, picture: Picture | None) -> Tensor:
+def _hidden(whole: Tensor, empty: Tensor, place: int, picture: PatchedImage | None) -> Tensor:
     """The inputs without one token, or without one patch of a picture."""
     one = whole.clone()
     if picture is None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Picture:
+class PatchedImage:
     """An image that a model read, and how it was cut into patches."""
 
     rows: int
@@ -68,5 +68,5 @@ class Subject:
     number: Callable[[str], int | None] = lambda word: int(word) if word.isdecimal() else None
     unknown: tuple[int | None, int | None] = (None, None)
     specials: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
-    picture: Picture | None = None
+    picture: PatchedImage | None = None
     notes: tuple[str, ...] = ()

@@ -3,28 +3,35 @@
 The page of all claims and a notebook show the same. ``STYLE`` is for what stands in an element of class ``clearhead``.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
 from clearhead.drawing import svg
 from clearhead.drawing.figure import Figure
-from clearhead.lectures.claim import Claim
+from clearhead.lectures.claim import VERDICTS, Claim, Verdict
 from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong, shown
 from clearhead.lectures.formula import mathml
 
 STYLE = (files("clearhead.lectures") / "article.css").read_text(encoding="utf-8")
 
-_BADGE = {"holds": "holds", "holds under a condition": "condition", "slip in the notes": "slip"}
+_BADGE: dict[Verdict, str] = {
+    "holds": "holds",
+    "holds under a condition": "condition",
+    "misprint": "slip",
+    "convention": "convention",
+    "disputed": "disputed",
+}
 
 
 def article(claim: Claim, evidence: Evidence | None, error: str = "") -> str:
     """A claim and its evidence; without evidence the error that its demonstration ended with."""
-    badge = f'<span class="verdict {_BADGE[claim.verdict]}">{claim.verdict}</span>'
+    meaning = escape(VERDICTS[claim.verdict])
+    badge = f'<span class="verdict {_BADGE[claim.verdict]}" title="{meaning}">{claim.verdict}</span>'
     parts = [
-        f"<h3>{claim.id} · {escape(claim.title)}</h3>\n{badge}",
+        f'<h3>{claim.id} · {escape(claim.title)}</h3>\n{badge} <span class="notes">{_place(claim)}</span>',
         f"<p>{escape(claim.statement)}</p>",
-        f'<div class="formula" tabindex="0" role="group" aria-label="Formula">{mathml(claim.latex)}</div>',
+        *_formulas(claim),
     ]
     if claim.right:
         what = "Condition" if claim.verdict == "holds under a condition" else "What is right"
@@ -33,7 +40,30 @@ def article(claim: Claim, evidence: Evidence | None, error: str = "") -> str:
         parts.append(f'<p class="no">The demonstration failed: {escape(error)}</p>')
     else:
         parts += _evidence(evidence)
+    if claim.try_it is not None:
+        command, see = escape(claim.try_it.command), escape(claim.try_it.see)
+        parts.append(f'<p class="try"><b>Try it:</b> <code>{command}</code> {see}.</p>')
     return "\n".join(parts)
+
+
+def _place(claim: Claim) -> str:
+    return escape(f"{claim.lecture}: {claim.place}") if claim.place.section else claim.lecture
+
+
+def _formulas(claim: Claim) -> Iterator[str]:
+    """The formula; beside it the one that is printed, where the two differ."""
+    if not claim.printed:
+        yield _formula("Formula", claim.latex)
+        return
+    pair = (("As printed", claim.printed), ("What is right", claim.latex))
+    boxes = (
+        f"<div><p class='which'>{name}</p>{_formula(f'Formula, {name.lower()}', latex)}</div>" for name, latex in pair
+    )
+    yield f'<div class="formulas">{"".join(boxes)}</div>'
+
+
+def _formula(label: str, latex: str) -> str:
+    return f'<div class="formula" tabindex="0" role="group" aria-label="{label}">{mathml(latex)}</div>'
 
 
 def mark(good: bool, yes: str = "yes", no: str = "no") -> str:
@@ -56,9 +86,14 @@ def _measures(measures: Iterable[Measure]) -> str:
     return _compared("Evidence", ("measured", "predicted", "observed", "agrees"), rows)
 
 
-def _wrong(wrong: Iterable[Wrong]) -> str:
-    rows = ((one.what, one.measure, one.rejected) for one in wrong)
-    return _compared("Wrong variants", ("wrong on purpose", "would need", "observed", "rejected"), rows)
+def _wrong(wrong: Sequence[Wrong]) -> str:
+    kinds = {False: ("Wrong variants", "wrong on purpose"), True: ("Broken blocks", "broken on purpose")}
+    tables = []
+    for is_block, (label, header) in kinds.items():
+        rows = [(one.what, one.measure, one.rejected) for one in wrong if bool(one.broken) is is_block]
+        if rows:
+            tables.append(_compared(label, (header, "would need", "observed", "rejected"), rows))
+    return "\n".join(tables)
 
 
 def _compared(label: str, header: tuple[str, str, str, str], rows: Iterable[tuple[str, Measure, bool]]) -> str:

@@ -61,6 +61,9 @@ class Wrong:
     what: str
     """What is wrong about it."""
     measure: Measure
+    broken: str = ""
+    """The name of what was broken, if it is the product itself, broken on purpose while this was measured:
+    ``clearhead.attention.context.causal_mask``; empty for a wrong number or formula."""
 
     @property
     def rejected(self) -> bool:

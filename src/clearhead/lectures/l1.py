@@ -1,6 +1,6 @@
 """The claims of L1, slides from seq2seq to the Transformer. Nothing here imports torch."""
 
-from clearhead.lectures.claim import Claim
+from clearhead.lectures.claim import Claim, Place, Try
 
 CLAIMS = (
     Claim(
@@ -9,12 +9,19 @@ CLAIMS = (
         statement="Given a query and a pool of key-value pairs, attention is the sum of the values, each weighted by "
         "how close its key is to the query.",
         latex=r"\operatorname{Attention}(q,D)=\sum_{i=1}^{m}\alpha(q,k_i)\,v_i"
-        r"\\\alpha(q,k_i)=\frac{\exp(q^\top k_i/\sqrt{d})}{\sum_{j=1}^{m}\exp(q^\top k_j/\sqrt{d})}",
-        verdict="slip in the notes",
+        r"\\\alpha(q,k_i)=\operatorname{softmax}(a(q,k_i))=\frac{\exp(q^\top k_i/\sqrt{d})}"
+        r"{\sum_{j=1}^{m}\exp(q^\top k_j/\sqrt{d})}",
+        verdict="misprint",
         right="the sum of the normaliser runs to m; its upper limit is missing on the slide",
         module="clearhead.attention.attend",
         test="tests/attention/test_attend.py::test_L1_1_one_query_over_a_pool_of_candidates",
         demonstration="l1_attention:pool_of_candidates",
+        place=Place("How to capture the most valuable information from a pool of candidate?", 24, 36),
+        printed=r"\operatorname{Attention}(q,D)=\sum_{i=1}^{m}\alpha(q,k_i)\,v_i"
+        r"\\\alpha(q,k_i)=\operatorname{softmax}(a(q,k_i))=\frac{\exp(q^\top k_i/\sqrt{d})}"
+        r"{\sum_{j=1}\exp(q^\top k_j/\sqrt{d})}",
+        try_it=Try("clearhead show tiny model.attention.score=additive", "closeness is measured another way"),
+        words="query key value weights softmax retrieval dictionary",
     ),
     Claim(
         id="L1.2",
@@ -28,6 +35,12 @@ CLAIMS = (
         module="clearhead.models.influence",
         test="tests/models/test_influence.py::test_L1_2_a_recurrent_net_hardly_encodes_far_information",
         demonstration="l1_recurrent:forgetting",
+        place=Place("Traditional seq2seq model", 12, 14),
+        try_it=Try(
+            "clearhead show rnn-luong model.decoder.attention.kind=none",
+            "a net that must squeeze the source through one vector",
+        ),
+        words="recurrent vanishing gradient long-range lstm gru elman distance memory",
     ),
     Claim(
         id="L1.3",
@@ -40,6 +53,12 @@ CLAIMS = (
         module="clearhead.blocks.alignment",
         test="tests/blocks/test_recurrent.py::test_L1_3_bahdanaus_decoder_is_its_loop",
         demonstration="l1_recurrent:seq2seq_with_attention",
+        place=Place("Seq2Seq with attention", 42, 52),
+        try_it=Try(
+            "clearhead show rnn-bahdanau model.encoder.kind=transformer",
+            "the vectors h come from a Transformer, the rest stays",
+        ),
+        words="bahdanau luong recurrent encoder decoder alignment context vector",
     ),
     Claim(
         id="L1.4",
@@ -52,6 +71,9 @@ CLAIMS = (
         module="clearhead.models.seq2seq",
         test="tests/interop/test_parity.py::test_L1_4_encoder_decoders_agree",
         demonstration="l1_models:three_steps",
+        place=Place("Transformer overview", 54, 81),
+        try_it=Try("clearhead show tiny", "the three steps as blocks: embedding, encoder, decoder and output"),
+        words="encoder decoder seq2seq embedding position architecture",
     ),
     Claim(
         id="L1.5",
@@ -62,6 +84,9 @@ CLAIMS = (
         module="clearhead.attention.multihead",
         test="tests/attention/test_multihead.py::test_L1_5_the_scale_follows_the_size_of_a_head",
         demonstration="l1_attention:scale_of_a_head",
+        place=Place("Encode: self-attention", 83, 110),
+        try_it=Try("clearhead show tiny model.heads=8", "the heads get smaller, and so does the root they divide by"),
+        words="scaled dot-product head size scale sqrt",
     ),
     Claim(
         id="L1.6",
@@ -72,6 +97,9 @@ CLAIMS = (
         module="clearhead.attention.multihead",
         test="tests/attention/test_multihead.py::test_L1_6_heads_are_separate_attentions_concatenated",
         demonstration="l1_attention:heads_are_separate",
+        place=Place("Encode: multi-head attention", 115, 128),
+        try_it=Try("clearhead show tiny model.heads=1", "a single head as wide as the tokens"),
+        words="multihead concat heads parallel",
     ),
     Claim(
         id="L1.7",
@@ -84,28 +112,42 @@ CLAIMS = (
         module="clearhead.blocks.layer",
         test="tests/blocks/test_layer.py::test_L1_7_a_layer_is_attention_then_feed_forward",
         demonstration="l1_models:a_layer",
+        place=Place("Encode: add and norm", 133, 139),
+        try_it=Try("clearhead show tiny model.norm.place=pre", "the norm moves in front of each sublayer"),
+        words="add & norm layernorm residual encoder layer post-LN",
     ),
     Claim(
         id="L1.8",
         title="The residual makes deep nets trainable",
         statement="The residual connection around each sublayer makes it possible to train many layers.",
         latex=r"x_{l}=x_{l-1}+f(x_{l-1})\qquad l=1,\dots,24",
-        verdict="holds",
+        verdict="holds under a condition",
+        right="with the norm in front of each sublayer (pre-LN); with the slides' post-LN the same 24 layers learnt as "
+        "little with the residual as without it in the same 40 steps, though the gradient did come through",
         module="clearhead.blocks.residual",
         test="tests/blocks/test_residual.py::test_L1_8_24_layers_train_with_residuals_and_not_without",
         demonstration="l1_models:deep_with_residuals",
+        place=Place("Encode: add and norm", 141),
+        try_it=Try("clearhead show tiny model.residual=false", "the sum around each sublayer is gone"),
+        words="residual skip connection deep pre-LN post-LN vanishing gradient warm-up training",
     ),
     Claim(
         id="L1.9",
         title="Masked self-attention: no token sees the future",
-        statement="In the decoder a token attends to itself and to earlier tokens. Later tokens have no influence on "
-        "it.",
-        latex=r"\frac{\partial y_i}{\partial x_j}=0\quad\text{for } j>i",
-        verdict="slip in the notes",
+        statement="In the decoder the scores QKᵀ of later tokens are masked before the softmax, so that a token "
+        "attends to itself and to earlier tokens. Later tokens have no influence on it.",
+        latex=r"\operatorname{softmax}\left(\operatorname{mask}\left(\frac{QK^\top}{\sqrt{d_k}}\right)\right)V\qquad"
+        r"\frac{\partial y_i}{\partial x_j}=0\quad\text{for } j>i"
+        r"\\Q:\,5\times 3\qquad K^\top:\,3\times 5\qquad QK^\top:\,5\times 5",
+        verdict="misprint",
         right="K has a row for each token, so Kᵀ is d_k × n: in the slide's example 3 × 5; it is drawn as 5 × 5",
         module="clearhead.attention.context",
         test="tests/models/test_contracts.py::test_L1_9_no_token_sees_the_future",
-        demonstration="l1_attention:no_look_ahead",
+        demonstration="l1_mask:no_look_ahead",
+        place=Place("Decoder: masked self-attention", 145, 165),
+        printed=r"Q:\,5\times 3\qquad K^\top:\,5\times 5\qquad QK^\top:\,5\times 5",
+        try_it=Try("clearhead show gpt2", "a decoder alone: every layer is causal"),
+        words="causal mask triangle future look-ahead padding cache softmax QKᵀ decoder",
     ),
     Claim(
         id="L1.10",
@@ -116,7 +158,10 @@ CLAIMS = (
         verdict="holds",
         module="clearhead.positions.absolute",
         test="tests/models/test_contracts.py::test_L1_10_without_positions_a_model_sees_a_set",
-        demonstration="l1_models:order_must_be_added",
+        demonstration="l1_order:order_must_be_added",
+        place=Place("Summary", 174, 176),
+        try_it=Try("clearhead show tiny model.position.kind=none", "the model becomes blind to order"),
+        words="permutation equivariant parallel span position embedding set recurrent",
     ),
     Claim(
         id="L1.11",
@@ -127,6 +172,11 @@ CLAIMS = (
         right="only if the weights are formed: the fused path computes the same and keeps O(n)",
         module="clearhead.attention.attend",
         test="tests/costing/test_space.py::test_L1_11_memory_grows_with_the_square_of_the_length_unless_attention_is_fused",
-        demonstration="l1_models:memory_grows",
+        demonstration="l1_order:memory_grows",
+        place=Place("Summary", 178),
+        try_it=Try(
+            "clearhead cost tiny --n 1024 --all", "the bytes on the explicit path grow with n², on the fused one with n"
+        ),
+        words="memory quadratic flash attention fused bytes",
     ),
 )

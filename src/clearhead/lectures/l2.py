@@ -1,43 +1,57 @@
 """The claims of L2, notes on the motivation of the Transformer and its tricks. Nothing here imports torch."""
 
-from clearhead.lectures.claim import Claim
+from clearhead.lectures.claim import Claim, Place, Try
 
 CLAIMS = (
     Claim(
+        id="L2.3",
+        title="Lower time complexity in the length, and yet quadratic",
+        statement="The notes name a lower complexity in the sequence length as the first motive, and quadratic "
+        "compute as the drawback.",
+        latex=r"\text{attention alone: } 2n^2d\qquad\text{with projections: } 4nd^2+2n^2d\qquad\text{"
+        r"recurrent: } 2gnd^2",
+        verdict="holds under a condition",
+        right="in the length, attention grows with the square and a recurrent layer in proportion. Without "
+        "projections attention multiplies less than a plain recurrent layer while n < d; with them never, but "
+        "less than a GRU while n < d and than an LSTM while n < 2d (L4.5)",
+        module="clearhead.costing.forms.lecture",
+        test="tests/lectures/test_costs.py::test_L2_3_attention_is_cheaper_below_n_equal_to_d",
+        demonstration="l2_motivation:quadratic_all_the_same",
+        place=Place("Motivation: Lower Sequence-Length Time Complexity", 1),
+        try_it=Try("clearhead cost tiny rnn-luong --crossover n", "the length from which on the second one is cheaper"),
+        words="complexity quadratic crossover GRU LSTM Elman recurrent RNN",
+    ),
+    Claim(
         id="L2.1",
         title="Interaction distance: O(l) in an RNN, O(1) in attention",
-        statement="In a recurrent net two words are as many steps apart as there are words between them; in attention "
-        "every word is next to every other.",
+        statement="In a recurrent net two words are as many steps apart as there are words between them, and the "
+        "gradient has to pass all of them; in attention every word is next to every other.",
         latex=r"\text{RNN: } O(l)\qquad\text{attention: } O(1)",
         verdict="holds",
         module="clearhead.costing.forms.lecture",
-        test="tests/lectures/test_costs.py::test_L2_1_attention_reaches_in_one_layer",
-        demonstration="l2_cost:interaction_distance",
+        test=""
+        "tests/costing/test_lecture.py::test_L2_1_interaction_distance_is_one_for_attention_and_the_length_for_a_recurrent_layer",
+        demonstration="l2_motivation:interaction_distance",
+        place=Place("Motivation: Minimize Linear Interaction Distance; Key Advantage", 1),
+        try_it=Try("clearhead cost tiny --all", "the longest path between two positions, in the row of each layer"),
+        words="path length RNN recurrent gradient vanishing",
     ),
     Claim(
         id="L2.2",
         title="What cannot run in parallel does not grow with the length",
-        statement="A recurrent net has to wait for each word; attention computes all words at once.",
+        statement="Forward and backward passes of a recurrent net have to wait for each word; attention computes all "
+        "words at once, so that what cannot run in parallel does not grow with the length.",
         latex=r"\text{span of training: } O(\log n)\qquad\text{span of decoding: } O(m\log m)",
-        verdict="slip in the notes",
-        right="true for training; a decoder still generates one token after the other, and a cache lowers its work, "
-        "not the number of sequential steps",
+        verdict="holds under a condition",
+        right="true for training, but for the logarithm of a sum over all words; a decoder still writes one token "
+        "after the other, and a cache lowers its work, not the number of sequential steps",
         module="clearhead.costing.forms.bill",
-        test="tests/costing/test_decoding.py::test_L2_2_decoding_takes_steps_that_wait_for_each_other_and_training_does_not",
-        demonstration="l2_cost:parallel_training",
-    ),
-    Claim(
-        id="L2.3",
-        title="Lower time complexity in the length, and yet quadratic",
-        statement="The notes name a lower complexity in the sequence length as the motive, and quadratic compute as "
-        "the drawback.",
-        latex=r"2n^2d<2nd^2\iff n<d",
-        verdict="slip in the notes",
-        right="attention grows with the square of the length, a recurrent layer only in proportion: attention is "
-        "cheaper only while n < d",
-        module="clearhead.costing.forms.lecture",
-        test="tests/lectures/test_costs.py::test_L2_3_attention_is_cheaper_below_n_equal_to_d",
-        demonstration="l2_cost:quadratic_all_the_same",
+        test=""
+        "tests/costing/test_decoding.py::test_L2_2_decoding_takes_steps_that_wait_for_each_other_and_training_does_not",
+        demonstration="l2_motivation:parallel_training",
+        place=Place("Motivation: Maximize Parallelization; Key Advantage", 1),
+        try_it=Try("clearhead cost tiny --m 1024 --all", "the span of training beside that of decoding"),
+        words="parallel span sequential backward decoding RNN recurrent cache",
     ),
     Claim(
         id="L2.4",
@@ -48,17 +62,25 @@ CLAIMS = (
         module="clearhead.attention.multihead",
         test="tests/attention/test_multihead.py::test_L2_4_the_column_convention_is_the_transpose",
         demonstration="l2_tricks:columns_and_rows",
+        place=Place("Self-Attention: Calculating QKV", 1),
+        try_it=Try("clearhead show tiny model.attention.bias=false", "three maps without biases in each attention"),
+        words="query key value projection column row",
     ),
     Claim(
         id="L2.5",
         title="The score is multiplicative, with a matrix of reduced rank",
         statement="q·k is a bilinear form of the two tokens whose matrix, the product of two thin ones, has at most "
-        "the rank of a head.",
-        latex=r"q_i^\top k_j=x_i^\top\left(W_Q^\top W_K\right)x_j\qquad\operatorname{rank}(W_Q^\top W_K)\le d_k",
+        "the rank of a head. The scores are normalised over the keys and weigh the values; all tokens at once are "
+        "matrix products.",
+        latex=r"e_{ij}=q_i^\top k_j=x_i^\top\left(W_Q^\top W_K\right)x_j\qquad\operatorname{rank}(W_Q^\top W_K)\le d_k"
+        r"\\\alpha_{ij}=\frac{e^{e_{ij}}}{\sum_{j'}e^{e_{ij'}}}\qquad o_i=\sum_{j}\alpha_{ij}v_j",
         verdict="holds",
         module="clearhead.attention.score",
         test="tests/attention/test_multihead.py::test_L2_5_the_score_has_reduced_rank",
         demonstration="l2_tricks:reduced_rank",
+        place=Place("Self-Attention: reduced-rank multiplicative attention, normalize, vectorized", 1, 5),
+        try_it=Try("clearhead show tiny model.heads=8", "smaller heads: the rank of each score is halved"),
+        words="bilinear low rank softmax vectorised Luong",
     ),
     Claim(
         id="L2.6",
@@ -72,6 +94,12 @@ CLAIMS = (
         module="clearhead.blocks.feedforward",
         test="tests/blocks/test_feedforward.py::test_L2_6_attention_alone_is_linear_and_relu_is_not",
         demonstration="l2_tricks:rolling_average",
+        place=Place("Transformer Block", 6),
+        try_it=Try(
+            "clearhead show tiny model.feedforward.kind=single",
+            "one map and a ReLU after each attention, as the notes have it",
+        ),
+        words="linear nonlinearity ReLU weighted mean convex",
     ),
     Claim(
         id="L2.7",
@@ -82,45 +110,62 @@ CLAIMS = (
         module="clearhead.blocks.residual",
         test="tests/blocks/test_residual.py::test_L2_7_a_skip_connection_is_the_identity_for_no_change",
         demonstration="l2_tricks:skip_connection",
+        place=Place("Tricks in Training: skip connections", 6),
+        try_it=Try("clearhead show tiny model.residual=false", "the sum around each sublayer is gone"),
+        words="residual identity gradient",
     ),
     Claim(
         id="L2.8",
         title="Layer norm guards against the shifts of lower layers",
         statement="Normalised values do not change when a lower layer shifts or scales its output; ε keeps the "
         "division away from zero.",
-        latex=r"\frac{x-\mu}{\sigma+\epsilon}\qquad\operatorname{LN}(ax+b)=\operatorname{LN}(x)\quad\text{for } a>0",
-        verdict="slip in the notes",
-        right="torch and the models in use divide by √(σ² + ε); with σ + ε the two differ once x is as small as √ε",
+        latex=r"\frac{x-\mu}{\sqrt{\sigma^2+\epsilon}}\qquad\operatorname{LN}(ax+b)=\operatorname{LN}(x)\quad\text{"
+        r"for } a>0",
+        verdict="convention",
+        right="torch and the models in use divide by √(σ² + ε), the notes by σ + ε (model.norm.eps_place = outside); "
+        "the two differ once x is as small as √ε",
         module="clearhead.blocks.norm",
         test="tests/blocks/test_norm.py::test_L2_8_the_place_of_epsilon_shows_at_small_values",
         demonstration="l2_tricks:place_of_epsilon",
+        place=Place("Tricks in Training: layernorm", 6),
+        printed=r"x^{(l')}=\frac{x^{(l)}-\mu^{(l)}}{\sigma^{(l)}+\epsilon}",
+        try_it=Try("clearhead show tiny model.norm.eps_place=outside", "ε outside of the root, as the notes have it"),
+        words="normalisation epsilon population standard deviation layernorm",
     ),
     Claim(
         id="L2.9",
         title="Variances add up, so scores are divided",
         statement="The mean of a sum is the sum of the means, and its variance the sum of the variances: a score over "
         "d_k features has variance d_k, and is normalised.",
-        latex=r"\operatorname{Var}[q\cdot k]=d_k\quad\Rightarrow\quad\operatorname{Var}"
-        r"\left[\frac{q\cdot k}{\sqrt{d_k}}\right]=1",
-        verdict="slip in the notes",
-        right="the scores are divided by √d_k; divided by d_k, as the notes say, they have variance 1/d_k",
+        latex=r"\operatorname{Var}[q\cdot k]=d_k\quad\Rightarrow\quad\operatorname{Var}\left[\frac{q\cdot k}{\sqrt{"
+        r"d_k}}\right]=1",
+        verdict="misprint",
+        right='the scores are divided by √d_k, as line 6 itself asks before ("why divide by √d_k?"); divided by d_k, '
+        "as it says in the end, they have variance 1/d_k",
         module="clearhead.attention.score",
         test="tests/attention/test_attend.py::test_L2_9_variance_of_the_scores",
-        demonstration="l2_tricks:scale_by_the_root",
+        demonstration="l2_scale:scale_by_the_root",
+        place=Place("Tricks in Training", 6),
+        printed=r"\text{so, we normalize our attention by } d_k",
+        try_it=Try("clearhead show lecture", "the score is divided by d, as the notes say"),
+        words="scale variance softmax root",
     ),
     Claim(
         id="L2.10",
         title="Sinusoidal position embeddings",
         statement="Sines and cosines of geometric wavelengths tell positions apart; the notes add that no one uses "
         "them.",
-        latex=r"\operatorname{PE}(p,2i)=\sin\left(\frac{p}{10000^{2i/d}}\right)\qquad\operatorname{PE}(p,2i+1)"
-        r"=\cos\left(\frac{p}{10000^{2i/d}}\right)",
-        verdict="slip in the notes",
+        latex=r"\operatorname{PE}(p,2i)=\sin\left(\frac{p}{10000^{2i/d}}\right)\qquad\operatorname{PE}(p,2i+1)=\cos"
+        r"\left(\frac{p}{10000^{2i/d}}\right)",
+        verdict="disputed",
         right="they are used, by Marian's translation models among others, and in three layouts that must not be "
         "mixed up",
         module="clearhead.positions.absolute",
         test="tests/positions/test_absolute.py::test_L2_10_the_papers_layout",
         demonstration="l2_positions:three_layouts",
+        place=Place("Word Order: Sinusoidal Position Embeddings", 6),
+        try_it=Try("clearhead show tiny model.position.layout=halves", "all sines first, then all cosines"),
+        words="position encoding sine cosine Marian",
     ),
     Claim(
         id="L2.11",
@@ -132,19 +177,27 @@ CLAIMS = (
         module="clearhead.positions.relative",
         test="tests/models/test_contracts.py::test_L2_11_only_absolute_schemes_notice_a_shift",
         demonstration="l2_positions:shift_changes_nothing",
+        place=Place("Word Order: Sinusoidal Position Embeddings", 6),
+        try_it=Try("clearhead show tiny model.position.kind=alibi", "positions enter the scores, not the embedding"),
+        words="relative absolute shift translation invariant RoPE ALiBi T5",
     ),
     Claim(
         id="L2.12",
         title="Relative positions are learned and added",
         statement="Vectors for distances are learned, and added to the output of self-attention.",
-        latex=r"y_i=\sum_{j}\alpha_{ij}\left(v_j+b_{j-i}\right)\qquad\alpha_{ij}\propto\exp"
-        r"\left(\frac{q_i\cdot(k_j+a_{j-i})}{\sqrt{d}}\right)",
-        verdict="slip in the notes",
-        right="that is the values' half of the published scheme; the other half adds vectors to the keys, inside the "
-        "score",
+        latex=r"y_i=\sum_{j}\alpha_{ij}\left(v_j+b_{j-i}\right)\qquad\alpha_{ij}\propto\exp\left(\frac{q_i\cdot"
+        r"(k_j+a_{j-i})}{\sqrt{d}}\right)",
+        verdict="convention",
+        right="that is the values' half of the published scheme (model.position.relative = values); most models use "
+        "the other half, vectors added to the keys, inside the score",
         module="clearhead.positions.shaw",
         test="tests/positions/test_shaw.py::test_L2_12_relative_vectors_join_keys_and_values",
         demonstration="l2_positions:learned_relative",
+        place=Place("Word Order: Relative Position Embeddings", 6),
+        try_it=Try(
+            "clearhead show tiny model.position.kind=shaw model.position.relative=values", "one table, for values alone"
+        ),
+        words="Shaw clip distance embedding cache blocks",
     ),
     Claim(
         id="L2.13",
@@ -156,6 +209,9 @@ CLAIMS = (
         module="clearhead.costing.forms.lecture",
         test="tests/lectures/test_costs.py::test_L2_13_heads_share_the_products_and_not_the_softmax",
         demonstration="l2_cost:heads_cost_the_same",
+        place=Place("Multi-Head Attention", 6),
+        try_it=Try("clearhead cost tiny model.heads=8", "the products stay the same, the softmax takes more"),
+        words="heads softmax work",
     ),
     Claim(
         id="L2.14",
@@ -164,10 +220,16 @@ CLAIMS = (
         "projects keys and values to k slots.",
         latex=r"\operatorname{softmax}\left(\frac{Q(EK)^\top}{\sqrt{d}}\right)(FV)\qquad 4nd^2+4nkd",
         verdict="holds under a condition",
-        right="for a length that is known in advance and without a causal mask, as a slot mixes positions; it is "
-        "cheaper from n = 2k on",
+        right="for a length that is known in advance and without a causal mask, as a slot mixes positions; it costs "
+        "the same at n = 2k and less from 2k + 1 on, and gives up the more the smaller k is",
         module="clearhead.attention.linformer",
         test="tests/attention/test_linformer.py::test_L2_14_with_E_the_identity_it_is_full_attention",
         demonstration="l2_cost:linformer",
+        place=Place("Transformer Drawbacks", 6),
+        try_it=Try(
+            "clearhead cost bert-base bert-base model.attention.kind=linformer --crossover n",
+            "the length from which on Linformer is cheaper",
+        ),
+        words="Linformer quadratic low rank projection slots efficient",
     ),
 )

@@ -9,10 +9,11 @@ from typing import Any
 
 from clearhead.drawing import svg
 from clearhead.drawing.html import fragment
+from clearhead.errors import Problem, RecipeError
 from clearhead.files import write_whole
 from clearhead.lectures.article import STYLE, article, mark
 from clearhead.lectures.claim import Claim
-from clearhead.lectures.evidence import Evidence, Value, shown
+from clearhead.lectures.evidence import Evidence, Value, Wrong, shown
 from clearhead.lectures.registry import find_claims
 
 
@@ -51,6 +52,9 @@ class Outcome:
     def __str__(self) -> str:
         """The claim and its evidence, one line each."""
         lines = [f"{self.claim.id} {self.claim.title}: {self.claim.verdict}"]
+        if self.claim.printed:
+            lines += [f"  as printed: {line}" for line in self.claim.printed_formula.splitlines()]
+            lines += [f"  right: {line}" for line in self.claim.formula.splitlines()]
         if self.evidence is None:
             return "\n".join([*lines, f"  the demonstration failed: {self.error}"])
         for measure in self.evidence.measures:
@@ -60,8 +64,9 @@ class Outcome:
             )
         for wrong in self.evidence.wrong:
             seen = f"{wrong.measure.expectation} against {shown(wrong.measure.observed)}"
+            kind = "broken" if wrong.broken else "wrong"
             lines.append(
-                f"  wrong on purpose, {wrong.what}: {seen}: {'rejected' if wrong.rejected else 'not rejected'}"
+                f"  {kind} on purpose, {wrong.what}: {seen}: {'rejected' if wrong.rejected else 'not rejected'}"
             )
         return "\n".join([*lines, f"  {'reproduced' if self.reproduced else 'not reproduced'}"])
 
@@ -81,6 +86,8 @@ class Outcome:
             "observed": {measure.what: _plain(measure.observed) for measure in measures},
             "wrong_variant_rejected": self.wrong_variant_rejected,
             "reproduced": self.reproduced,
+            "wrong": [] if self.evidence is None else [_wrong_json(wrong) for wrong in self.evidence.wrong],
+            **{name: value for name, value in self.claim.as_json().items() if name not in ("id", "verdict")},
         }
 
 
@@ -97,11 +104,11 @@ def demonstrate(claim: Claim | str) -> Outcome:
     from clearhead.models import use_cores
 
     if isinstance(claim, str):
-        (claim,) = find_claims([claim])
+        claim = _one(claim)
     start = time.perf_counter()
     evidence, error, threads = None, "", torch.get_num_threads()
     use_cores()
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(20)
         try:
             evidence = claim.demonstrate()
@@ -109,6 +116,25 @@ def demonstrate(claim: Claim | str) -> Outcome:
             error = f"{type(failure).__name__}: {failure}"
     torch.set_num_threads(threads)
     return Outcome(claim, evidence, time.perf_counter() - start, error)
+
+
+def _one(word: str) -> Claim:
+    """The claim with this id; a word that finds several is refused."""
+    found = find_claims([word])
+    if len(found) != 1:
+        listed = ", ".join(claim.id for claim in found)
+        raise RecipeError([Problem("", word, f"this is more than one claim, demonstrate them one by one: {listed}")])
+    return found[0]
+
+
+def _wrong_json(wrong: Wrong) -> dict[str, Any]:
+    return {
+        "what": wrong.what,
+        "broken": wrong.broken,
+        "predicted": _plain(wrong.measure.predicted),
+        "observed": _plain(wrong.measure.observed),
+        "rejected": wrong.rejected,
+    }
 
 
 def _plain(value: Value) -> Value:

@@ -1,4 +1,7 @@
-"""The claims as one HTML page with formulas, evidence and figures; it has no scripts and loads nothing."""
+"""The claims as one HTML page: formulas, evidence, figures, and living figures that its own script computes.
+
+It loads nothing. Without scripts it shows everything but the living figures.
+"""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -11,14 +14,24 @@ from clearhead.files import write_whole
 from clearhead.lectures.article import STYLE as ARTICLE_STYLE
 from clearhead.lectures.article import article, mark
 from clearhead.lectures.claim import LECTURES
+from clearhead.lectures.living import SCRIPT, living_parts
+from clearhead.lectures.living import STYLE as LIVING_STYLE
+from clearhead.lectures.living_figures import LIVING
 from clearhead.lectures.outcome import Outcome
+from clearhead.pages import script, standalone
 
 CSS = (files("clearhead.lectures") / "page.css").read_text(encoding="utf-8")
 
 
 def page(outcomes: Sequence[Outcome]) -> str:
     """Return one self-contained HTML document."""
-    return "\n".join(_document(outcomes)) + "\n"
+    done = sum(outcome.reproduced for outcome in outcomes)
+    return standalone(
+        title=f"The lectures, running: {done} of {len(outcomes)} claims reproduced",
+        body="\n".join(_body(outcomes, done)),
+        style="\n".join((CSS, ARTICLE_STYLE, STYLE, LIVING_STYLE)),
+        script=script(SCRIPT),
+    )
 
 
 def save_lecture_page(outcomes: Sequence[Outcome], path: str | Path) -> None:
@@ -26,13 +39,8 @@ def save_lecture_page(outcomes: Sequence[Outcome], path: str | Path) -> None:
     write_whole(Path(path), page(outcomes).encode())
 
 
-def _document(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    done = sum(outcome.reproduced for outcome in outcomes)
-    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>The lectures, running: {done} of {len(outcomes)} claims reproduced</title>"
-    yield '<link rel="icon" href="data:,">'
-    yield f"<style>\n{CSS}\n{ARTICLE_STYLE}\n{STYLE}\n</style>\n</head>\n<body class='clearhead'>"
+def _body(outcomes: Sequence[Outcome], done: int) -> Iterator[str]:
+    living = living_parts((outcome.claim.id for outcome in outcomes), LIVING)
     yield "<header>\n<h1>The lectures, running</h1>"
     yield f'<p class="sum">{mark(done == len(outcomes))} {done} of {len(outcomes)} claims reproduced.</p>'
     yield (
@@ -51,17 +59,20 @@ def _document(outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield "</nav>\n</header>\n<main>"
     for lecture in lectures:
         yield f'<section aria-labelledby="{lecture}">\n<h2 id="{lecture}">{lecture} · {escape(LECTURES[lecture])}</h2>'
-        yield from (_article(outcome) for outcome in outcomes if outcome.claim.lecture == lecture)
+        yield from (
+            _article(outcome, living.get(outcome.claim.id, ""))
+            for outcome in outcomes
+            if outcome.claim.lecture == lecture
+        )
         yield "</section>"
     yield f"</main>\n<footer>Made by <code>clearhead lecture --html</code>, clearhead {clearhead.__version__}.</footer>"
-    yield "</body>\n</html>"
 
 
-def _article(outcome: Outcome) -> str:
+def _article(outcome: Outcome, living: str) -> str:
     claim = outcome.claim
     done = mark(outcome.reproduced, "reproduced", "not reproduced")
     return (
-        f'<article id="{claim.id}">\n{article(claim, outcome.evidence, outcome.error)}\n'
+        f'<article id="{claim.id}">\n{article(claim, outcome.evidence, outcome.error)}\n{living}\n'
         f'<p class="where">{done} in {outcome.seconds:.1f} s · <code>{escape(claim.module)}</code> · '
         f"<code>{escape(claim.test)}</code></p>\n</article>"
     )

@@ -14,6 +14,7 @@ from clearhead.recipe import (
     EncoderModelSpec,
     NormSpec,
     PatchesSpec,
+    ResidualSpec,
     TransformerSpec,
     dropout_rate,
     module_of,
@@ -53,18 +54,37 @@ def make_stack(
             kept = [spec.attention.kept_in(layer) for layer in range(1, spec.layers + 1)]
             schemes = [None if heads is None else scheme_for_heads(scheme, heads) for heads in kept]
     return Stack(
-        embedding=Embedding(
-            tokens,
-            absolute,
-            scaled=embedding.scale == "sqrt" and patches is None,
-            segments=embedding.segments,
-            norm=_norm(spec.norm, spec.width) if embedding.norm else None,
-            dropout=dropout_rate(spec.dropout.embedding),
-        ),
+        embedding=make_embedding(spec, tokens, embedding, absolute),
         layers=list(_layers(spec, schemes, cross=cross, memory_width=memory_width, patches=patches)),
         causal=causal,
         scheme=scheme,
-        final_norm=_norm(spec.norm, spec.width) if spec.norm.has_final else None,
+        final_norm=make_norm(spec.norm, spec.out_width) if spec.norm.has_final else None,
+    )
+
+
+def make_embedding(
+    spec: ResidualSpec, tokens: nn.Embedding | Patches, embedding: EmbeddingSpec, absolute: AbsolutePosition
+) -> Embedding:
+    """Make the embedding of a stack: tokens, positions and segments, perhaps normalised."""
+    return Embedding(
+        tokens,
+        absolute,
+        scaled=embedding.scale == "sqrt" and not isinstance(tokens, Patches),
+        segments=embedding.segments,
+        norm=make_norm(spec.norm, spec.width) if embedding.norm else None,
+        dropout=dropout_rate(spec.dropout.embedding),
+    )
+
+
+def make_around(spec: ResidualSpec, out_width: int | None = None) -> AddNorm:
+    """Make the Add & Norm around one sublayer; x is projected if the sublayer puts out another width."""
+    out_width = out_width or spec.width
+    return AddNorm(
+        make_norm(spec.norm, spec.width if spec.norm.place == "pre" else out_width),
+        place=spec.norm.place,
+        dropout=dropout_rate(spec.dropout.residual),
+        residual=spec.residual,
+        project=nn.Linear(spec.width, out_width, bias=False) if spec.residual and out_width != spec.width else None,
     )
 
 
@@ -100,18 +120,18 @@ def make_patches(spec: PatchesSpec, width: int) -> Patches:
     return Patches(image=image, channels=spec.channels, size=spec.size, width=width, class_token=spec.class_token)
 
 
-def make_output(spec: EmbeddingSpec, tokens: nn.Embedding) -> Output:
-    """Make the output layer, tied to ``tokens`` if the recipe says so."""
+def make_output(spec: EmbeddingSpec, tokens: nn.Embedding, width: int) -> Output:
+    """Make the output layer for vectors of this width, tied to ``tokens`` if the recipe says so."""
     tied = spec.tie in ("auto", "output", "all")
-    weight = tokens.weight if tied else torch.empty(tokens.num_embeddings, tokens.embedding_dim)
+    weight = tokens.weight if tied else torch.empty(tokens.num_embeddings, width)
     return Output(weight, bias=spec.output_bias, scaled=spec.output_scale == "rsqrt")
 
 
 def make_transform(spec: EncoderModelSpec) -> HeadTransform | None:
     """Make the transform before the logits of masked tokens, with the encoder's kind of norm."""
-    if spec.head_transform == "none" or not isinstance(spec.encoder, TransformerSpec):
+    if spec.head_transform == "none" or not isinstance(spec.encoder, ResidualSpec):
         return None
-    norm = _norm(spec.encoder.norm, spec.encoder.width)
+    norm = make_norm(spec.encoder.norm, spec.encoder.width)
     return HeadTransform(width=spec.encoder.width, activation=spec.head_transform, norm=norm)
 
 
@@ -142,29 +162,24 @@ def _layers(
     memory_width: int | None,
     patches: Patches | None,
 ) -> Iterator[Layer]:
-    def around() -> AddNorm:
-        norm = _norm(spec.norm, spec.width)
-        rate = dropout_rate(spec.dropout.residual)
-        return AddNorm(norm, place=spec.norm.place, dropout=rate, residual=spec.residual)
-
-    make_attention = _attention_maker(spec, spec.attention, spec.width, patches)
-    make_cross = None if cross is None else _attention_maker(spec, cross, memory_width or spec.width)
+    make_attention = attention_maker(spec, spec.attention, spec.width, patches)
+    make_cross = None if cross is None else attention_maker(spec, cross, memory_width or spec.width)
     for number, scheme in enumerate(schemes, start=1):
+        last = number == len(schemes)
+        net = spec.feedforward if last else spec.feedforward.replaced(out_width=None)
         yield Layer(
             attention=make_attention(number),
-            around_attention=around(),
+            around_attention=make_around(spec),
             cross=None if make_cross is None else make_cross(number),
-            around_cross=None if make_cross is None else around(),
-            feedforward=module_of(spec.feedforward).from_spec(
-                spec.feedforward, width=spec.width, dropout=spec.dropout.activation
-            ),
-            around_feedforward=around(),
+            around_cross=None if make_cross is None else make_around(spec),
+            feedforward=module_of(net).from_spec(net, width=spec.width, dropout=spec.dropout.activation),
+            around_feedforward=make_around(spec, net.out_width),
             scheme=scheme,
         )
 
 
-def _attention_maker(
-    stack: TransformerSpec, spec: AttentionSpec, memory_width: int, patches: Patches | None = None
+def attention_maker(
+    stack: ResidualSpec, spec: AttentionSpec, memory_width: int, patches: Patches | None = None
 ) -> Callable[[int], Any]:
     """A function that makes the attention of a layer, from 1; a ``shared_part`` is made once for all layers."""
     module = module_of(spec)
@@ -180,5 +195,6 @@ def _attention_maker(
     return lambda layer: module.from_spec(spec.in_layer(layer, stack.width), **sizes)
 
 
-def _norm(spec: NormSpec, width: int) -> Any:
+def make_norm(spec: NormSpec, width: int) -> Any:
+    """Make a norm for tokens of this width."""
     return module_of(spec).from_spec(spec, width=width)

@@ -14,15 +14,14 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
 from clearhead.errors import DamagedFile, ModelFileError
-from clearhead.files import write_whole
 from clearhead.machine import require_memory
 from clearhead.models.base import Model
 from clearhead.models.build import build
 from clearhead.models.outline import outline
+from clearhead.models.tensor_file import raw_bytes, write_tensors
 from clearhead.recipe import FORMAT, VERSION, Header, Recipe, StackSpec, read_header, recipe_of_header, recipe_table
 
 _FLOATS = ("F64", "F32", "F16", "BF16")
@@ -51,7 +50,7 @@ def save_model(saved: SavedModel, path: str | Path) -> None:
         "tokenizers": json.dumps(dict(saved.tokenizers), ensure_ascii=False),
     }
     metadata["fingerprint"] = _fingerprint(metadata, tensors)
-    write_whole(Path(path), save_tensors(tensors, metadata))
+    write_tensors(Path(path), tensors, metadata)
 
 
 def load_model(path: str | Path, *, device: str = "cpu") -> SavedModel:
@@ -129,4 +128,4 @@ def add_tensors(digest: "hashlib._Hash", tensors: Mapping[str, Tensor]) -> None:
     """Add names, types, shapes and every byte of tensors to a checksum."""
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
+        digest.update(raw_bytes(tensor.contiguous()))

@@ -34,7 +34,7 @@ class LanguageModel(Writer):
         decoder = module_of(spec.decoder).from_spec(
             spec.decoder, tokens=tokens, embedding=spec.embedding, cross=None, memory_width=None
         )
-        return cls(spec, decoder=decoder, output=make_output(spec.embedding, tokens))
+        return cls(spec, decoder=decoder, output=make_output(spec.embedding, tokens, spec.decoder.out_width))
 
     def states(self, ids: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
         """Return the vectors before the logits; padding may be on either side."""

@@ -1,9 +1,11 @@
 """The size of a model before it is allocated: it is built on torch's meta device, without weights."""
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from clearhead.machine import require_memory
 from clearhead.recipe import ModelSpec, StackSpec, module_of
@@ -14,8 +16,31 @@ _FEW = 2
 
 def outline(spec: ModelSpec) -> Any:
     """Build the model with all names and shapes but without weights."""
-    with torch.device("meta"):
+    with torch.device("meta"), _NoValues():
         return module_of(spec).from_spec(spec)
+
+
+class _NoValues(TorchFunctionMode):
+    """Draws no weights, as there are only shapes: on the meta device, torch imports its compiler to do so."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        del types
+        options = dict(kwargs or {})
+        if func in _DRAWING:
+            return args[0] if args else options["tensor"]
+        return func(*args, **options)
+
+
+_DRAWING = {
+    *(Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_),
+    *(nn.init.xavier_uniform_, nn.init.xavier_normal_, nn.init.trunc_normal_, nn.init.orthogonal_),
+}
 
 
 def model_bytes(spec: ModelSpec) -> int:

@@ -42,7 +42,9 @@ class Seq2Seq(Writer):
             cross=spec.cross.attention,
             memory_width=spec.encoder.out_width,
         )
-        return cls(spec, encoder=encoder, decoder=decoder, output=make_output(spec.embedding, target))
+        return cls(
+            spec, encoder=encoder, decoder=decoder, output=make_output(spec.embedding, target, spec.decoder.out_width)
+        )
 
     def encode(self, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> Memory:
         """Encode the source; without ``valid``, the recipe's ``pad`` is padding."""

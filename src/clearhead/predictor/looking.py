@@ -7,7 +7,7 @@ import torch
 
 from clearhead.data import Codec, pixels_of
 from clearhead.errors import DataError
-from clearhead.inspection import Picture, Subject, View
+from clearhead.inspection import PatchedImage, Subject, View
 from clearhead.models import ClassifierModel, EncoderModel, LanguageModel, Model, Seq2Seq, Writer
 from clearhead.predictor.base import Answer
 from clearhead.recipe import PatchesSpec
@@ -102,7 +102,7 @@ def pictured(text: str, patches: PatchesSpec) -> dict[str, Any]:
     return {
         "source": pixels[None],
         "source_tokens": ("<class>", *names) if patches.class_token else tuple(names),
-        "picture": Picture(rows, columns, patches.size, pixels, patches.class_token),
+        "picture": PatchedImage(rows, columns, patches.size, pixels, patches.class_token),
     }
 
 

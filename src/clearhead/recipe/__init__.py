@@ -11,10 +11,12 @@ from clearhead.recipe.attention import (
     LinformerSpec,
     MultiHeadSpec,
 )
+from clearhead.recipe.convolutional import ConvolutionalDecoderSpec, ConvolutionalEncoderSpec, ConvolutionalSpec
 from clearhead.recipe.data import TASKS, DataSpec, TokenizerSpec
 from clearhead.recipe.differences import Difference, differences
 from clearhead.recipe.feedforward import FeedForwardSpec, GatedSpec, OuterSpec, SingleSpec, StandardSpec
 from clearhead.recipe.grid import AxialSpec, GridSpec, PatchesSpec, Relative2dSpec, Sinusoidal2dSpec, WindowSpec
+from clearhead.recipe.local import LocalSpec
 from clearhead.recipe.metrics import (
     Material,
     MetricKind,
@@ -72,6 +74,7 @@ from clearhead.recipe.stack import (
     DecoderSpec,
     DropoutSpec,
     EncoderSpec,
+    ResidualSpec,
     StackSpec,
     TransformerDecoderSpec,
     TransformerEncoderSpec,
@@ -94,6 +97,9 @@ __all__ = [
     "AxialSpec",
     "BahdanauSpec",
     "ClassifierSpec",
+    "ConvolutionalDecoderSpec",
+    "ConvolutionalEncoderSpec",
+    "ConvolutionalSpec",
     "CrossSpec",
     "DataSpec",
     "DecoderSpec",
@@ -117,6 +123,7 @@ __all__ = [
     "LayerNormSpec",
     "LearnedSpec",
     "LinformerSpec",
+    "LocalSpec",
     "LuongSpec",
     "MaskingSpec",
     "Material",
@@ -136,6 +143,7 @@ __all__ = [
     "RecurrentEncoderSpec",
     "RecurrentSpec",
     "Relative2dSpec",
+    "ResidualSpec",
     "RmsNormSpec",
     "RotarySpec",
     "ScheduleSpec",

@@ -21,6 +21,9 @@ class FeedForwardSpec(KindSpec):
     """The nonlinearity: ReLU, GELU, GELU's tanh approximation, SiLU (swish)."""
     bias: bool = True
     """A bias in each linear map."""
+    out_width: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Features that the net of a stack's last layer puts out, V in E → V (L0.13); x is then projected before it is
+    added (x + f(x) needs one width). Without it as many as go in."""
 
 
 class _TwoMaps(FeedForwardSpec):

@@ -23,10 +23,10 @@ from clearhead.recipe.stack import (
     DecoderSpec,
     EncoderSpec,
     Rate,
+    ResidualSpec,
     StackSpec,
     TransformerDecoderSpec,
     TransformerEncoderSpec,
-    TransformerSpec,
 )
 from clearhead.recipe.training import DecodingSpec, TrainingSpec
 from clearhead.recipe.vocabulary import EmbeddingSpec, VocabularySpec
@@ -87,6 +87,15 @@ def _stack_refusals(
         yield f"embedding.{setting}", reason
 
 
+def _tied_refusals(decoder: DecoderSpec, embedding: EmbeddingSpec) -> Iterator[tuple[str, str]]:
+    if embedding.tie in ("auto", "output", "all") and decoder.out_width != decoder.width:
+        yield (
+            "embedding.tie",
+            f"the decoder's vectors ({decoder.out_width}) must be as wide as the embedding ({decoder.width}) that is "
+            "also the output matrix: use tie = none",
+        )
+
+
 def _no_segments(embedding: EmbeddingSpec) -> Iterator[tuple[str, str]]:
     if embedding.segments:
         yield "embedding.segments", "only encoders and classifiers are told which segment a token belongs to"
@@ -128,6 +137,7 @@ class Seq2SeqSpec(ModelSpec):
         if self.vocabulary.first is None:
             yield "vocabulary.start", "the decoder needs a first token: give start, or bos"
         yield from _no_segments(self.embedding)
+        yield from _tied_refusals(self.decoder, self.embedding)
         if self.embedding.tie in ("inputs", "all"):
             if self.vocabulary.source != self.vocabulary.target:
                 yield (
@@ -174,6 +184,7 @@ class LanguageModelSpec(ModelSpec):
         for setting, reason in self.decoder.memory_refusals(None):
             yield f"decoder.{setting}", reason
         yield from _no_segments(self.embedding)
+        yield from _tied_refusals(self.decoder, self.embedding)
         if self.embedding.tie in ("inputs", "all"):
             yield "embedding.tie", "a language model has no source embedding: use tie = output"
 
@@ -221,7 +232,7 @@ class EncoderModelSpec(ModelSpec):
             return
         if self.head != "tokens":
             yield "head_transform", "there are no logits over tokens that it could stand before: use head = tokens"
-        if not isinstance(self.encoder, TransformerSpec):
+        if not isinstance(self.encoder, ResidualSpec):
             yield "head_transform", f"a {self.encoder.kind} encoder has no norm that it could share: use none"
         elif self.encoder.norm.mixes_positions:
             yield "head_transform", "statistics over the sequence mean nothing for single tokens: use axis = token"
@@ -264,7 +275,7 @@ class ClassifierSpec(EncoderModelSpec):
             yield "head", "a classifier has a head of its own, and fills in no tokens"
         if self.pooler and self.pooling != "first":
             yield "pooler", "the pooler sums up the first token: it needs pooling = first"
-        if self.pooling == "mean" and isinstance(self.encoder, TransformerSpec) and self.encoder.ends_centred:
+        if self.pooling == "mean" and isinstance(self.encoder, ResidualSpec) and self.encoder.ends_centred:
             yield "pooling", "statistics over the sequence make the mean of all tokens 0: use pooling = first"
         if self.patches is None:
             return

@@ -34,6 +34,11 @@ class NormSpec(KindSpec):
         """Whether a token's result depends on other tokens: then it cannot stand in a causal stack."""
         return False
 
+    @property
+    def centres_features(self) -> bool:
+        """Whether the mean of all tokens is 0 in each feature, before γ and β."""
+        return False
+
 
 class LayerNormSpec(NormSpec):
     """(x − μ)/σ, per token (L0.10, L2.8)."""
@@ -41,12 +46,18 @@ class LayerNormSpec(NormSpec):
     kind: Literal["layernorm"] = "layernorm"
     eps_place: Literal["inside", "outside"] = "inside"
     """√(σ² + ε), or σ + ε as in the notes (L2.8)."""
-    axis: Literal["token", "sequence"] = "token"
-    """Statistics over a token's features, or per feature over the tokens of the sequence (L0.10)."""
+    axis: Literal["token", "sequence", "all"] = "token"
+    """Statistics over a token's features, per feature over the tokens of the sequence, or one μ and one σ over all
+    features of all tokens, as the notes write it (L0.10)."""
 
     @property
     def mixes_positions(self) -> bool:
         """True for statistics over the sequence."""
+        return self.axis != "token"
+
+    @property
+    def centres_features(self) -> bool:
+        """True for statistics of each feature over the sequence."""
         return self.axis == "sequence"
 
 

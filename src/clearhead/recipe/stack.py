@@ -48,6 +48,11 @@ class StackSpec(KindSpec):
     dropout: DropoutSpec = DropoutSpec()
     """Where activations are dropped while training."""
 
+    @property
+    def out_width(self) -> int:
+        """Features of the vectors that it hands on."""
+        return self.width
+
     def with_dropout(self, rate: float) -> Self:
         """The same stack, with this rate wherever its dropout is ``auto``."""
         places = [place for place, given in self.dropout if given == "auto"]
@@ -72,11 +77,6 @@ class EncoderSpec(StackSpec):
 
     slot: ClassVar[str] = "encoder"
 
-    @property
-    def out_width(self) -> int:
-        """Features of the vectors that it hands on."""
-        return self.width
-
 
 class DecoderSpec(StackSpec):
     """The base of every decoder; a new kind derives from it and is made known with ``register``."""
@@ -91,17 +91,13 @@ class DecoderSpec(StackSpec):
         yield from ()
 
 
-class TransformerSpec(StackSpec):
-    """A stack of equal Transformer layers: the encoder, or the decoder."""
+class ResidualSpec(StackSpec):
+    """A stack of layers whose sublayers stand inside Add & Norm."""
 
     causal: ClassVar[bool]
     """A token sees only itself and what came before."""
-    attention: SerializeAsAny[AttentionSpec] = MultiHeadSpec()
-    """Self-attention."""
     position: SerializeAsAny[PositionSpec] = SinusoidalSpec()
     """How the stack knows the order of its tokens."""
-    feedforward: SerializeAsAny[FeedForwardSpec] = StandardSpec()
-    """The point-wise net of each layer."""
     norm: SerializeAsAny[NormSpec] = LayerNormSpec()
     """Normalisation around each sublayer."""
     residual: bool = True
@@ -110,7 +106,31 @@ class TransformerSpec(StackSpec):
     @property
     def ends_centred(self) -> bool:
         """Whether a norm over the sequence comes last, after which the mean of all tokens is 0."""
-        return self.norm.mixes_positions and (self.norm.place == "post" or self.norm.has_final)
+        return self.norm.centres_features and (self.norm.place == "post" or self.norm.has_final)
+
+    def surrounding_refusals(self) -> Iterator[tuple[str, str]]:
+        """What norm and positions cannot do in this stack."""
+        if self.causal and self.norm.mixes_positions:
+            yield (
+                "norm.axis",
+                "statistics over the sequence would show a decoder the future: use axis = token",
+            )
+        for setting, reason in self.position.refusals(width=self.width, causal=self.causal):
+            yield setting[2:] if setting.startswith("..") else f"position.{setting}", reason
+
+
+class TransformerSpec(ResidualSpec):
+    """A stack of equal Transformer layers: the encoder, or the decoder."""
+
+    attention: SerializeAsAny[AttentionSpec] = MultiHeadSpec()
+    """Self-attention."""
+    feedforward: SerializeAsAny[FeedForwardSpec] = StandardSpec()
+    """The point-wise net of each layer."""
+
+    @property
+    def out_width(self) -> int:
+        """What the net of the last layer puts out."""
+        return self.feedforward.out_width or self.width
 
     def refusals(self, patches: PatchesSpec | None = None) -> Iterator[tuple[str, str]]:
         """What attention, norm and positions cannot do in this stack."""
@@ -128,13 +148,7 @@ class TransformerSpec(StackSpec):
         )
         for setting, reason in self.attention.refusals(place):
             yield f"attention.{setting}", reason
-        if self.causal and self.norm.mixes_positions:
-            yield (
-                "norm.axis",
-                "statistics over the sequence would show a decoder the future: use axis = token",
-            )
-        for setting, reason in self.position.refusals(width=self.width, causal=self.causal):
-            yield setting[2:] if setting.startswith("..") else f"position.{setting}", reason
+        yield from self.surrounding_refusals()
         for setting, reason in _grid_refusals(self.position, patches):
             yield f"position.{setting}", reason
 

@@ -15,12 +15,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as save_tensors
 from torch import Tensor, optim
 
 from clearhead.errors import DamagedFile
-from clearhead.files import write_whole
 from clearhead.models import add_tensors
+from clearhead.models.tensor_file import write_tensors
 from clearhead.training.writing import clear_write_errors
 
 _NAME = re.compile(r"step-(\d+)\.safetensors")
@@ -43,7 +42,7 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
     metadata = {"state": state, "checksum": _checksum(tensors, state)}
     path = folder / f"step-{step:09}.safetensors"
     with clear_write_errors(path):
-        write_whole(path, save_tensors(tensors, metadata))
+        write_tensors(path, tensors, metadata)
         unfinished = folder.glob(".step-*")  # left by a run that was killed while it wrote
         beginning = [file for file in _files(folder)[1:] if _step(file) == 0]
         for old in (*_files(folder)[KEPT:], *beginning, *unfinished):

@@ -4,7 +4,6 @@
 evaluates on dev and writes files. Only numbers are exchanged between processes.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.errors import ClearheadError
-from clearhead.machine import cores
+from clearhead.machine import cores, processes
 
 _PATIENCE = timedelta(hours=12)
 """How long the other processes wait for the leader, which alone prepares the data and evaluates on dev."""
@@ -106,7 +105,7 @@ def _partners() -> Iterator[None]:
 @contextmanager
 def open_process_group() -> Iterator[ProcessGroup]:
     """Join the process group that torchrun started; without torchrun, a group of one."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+    size = processes()
     if size == 1:
         yield SINGLE
         return
@@ -124,4 +123,4 @@ def open_process_group() -> Iterator[ProcessGroup]:
 
 def threads_for_each(given: int | None) -> int:
     """CPU threads of this process: the number given, or this process's share of the cores."""
-    return given or max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    return given or max(1, cores() // processes("LOCAL_WORLD_SIZE"))

@@ -2,7 +2,6 @@
 memory. Nothing here imports torch.
 """
 
-import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any, TypeGuard
 
 from clearhead.errors import DataError, Problem, RecipeError, did_you_mean
 from clearhead.files import exists, whole_file
+from clearhead.machine import processes
 from clearhead.recipe import TASKS, named, no_recipe, preset_names, require_data, require_utf8
 
 Where = str | Path | tuple[str | Path, str | Path]
@@ -136,7 +136,7 @@ def kept_input(folder: Path, name: str = "-", part: str = "train", *, resume: bo
     earlier = list((folder / "data").glob(f"{stem}.*"))
     if earlier and _begun(folder, resume=resume):
         return earlier[0]
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if processes() > 1:
         raise RecipeError([Problem("", name, "several processes cannot share a pipe: give a file")])
     if name == "-" and sys.stdin is not None and sys.stdin.isatty():
         raise RecipeError([Problem("", "-", "pipe the training data in: zcat pairs.tsv.gz | clearhead …")])

@@ -40,6 +40,10 @@ Hook = Callable[[Any, Ledger, Expr, str], None]
 """Called with the spec, the ledger, the width of a token and the part of the model (``enc``, ``dec``, ``cross``)."""
 
 
+Extent = Callable[[Any, Ledger, Expr, Expr, str], tuple[Expr, Expr]]
+"""Called with the spec, the ledger, the numbers of queries and keys, and the part."""
+
+
 def _nothing(spec: AttentionSpec, ledger: Ledger, width: Expr, part: str) -> None:
     """Most attentions share nothing between layers, and prepare nothing."""
 
@@ -57,6 +61,8 @@ class AttentionForm:
     """Declares the parameters that all layers of a stack share."""
     prepared: Hook = _nothing
     """What decoding computes in every layer once, before its first step."""
+    extent: Extent | None = None
+    """How many queries and keys meet at once, where that is a part of the line: what position schemes work on."""
 
     def __call__(self, spec: Any, x: Sketch, memory: Sketch | None = None, *, setting: AttentionSetting) -> Sketch:
         """One layer attends."""
@@ -80,18 +86,23 @@ def head_sizes(spec: FreeHeadsSpec, ledger: Ledger, width: Expr, part: str) -> t
 
 def multihead(spec: MultiHeadSpec, x: Sketch, memory: Sketch | None = None, *, setting: AttentionSetting) -> Sketch:
     """concat(head_1 … head_h) W_O (L0.8, L4.2): projections, scores, choice, values, output."""
-    return _multihead(spec, x, memory, setting=setting, shrink=None)
+    return project_and_mix(spec, x, memory, setting=setting)
 
 
-def _multihead(
+def project_and_mix(
     spec: MultiHeadSpec,
     x: Sketch,
     memory: Sketch | None,
     *,
     setting: AttentionSetting,
-    shrink: Callable[[Sketch, str], Sketch] | None,
+    shrink: Callable[[Sketch, str], Sketch] | None = None,
+    mix: Callable[[Sketch, Sketch, Sketch], Sketch] | None = None,
+    path: Expr = ONE,
 ) -> Sketch:
-    """``shrink`` sums up keys and values, if something does."""
+    """Projections around attention. ``shrink`` sums up keys and values; ``mix`` attends, if not every query to all.
+
+    ``path`` is the number of layers that join all positions.
+    """
     ledger, width = x.ledger, x.shape[-1]
     h, q, e = head_sizes(spec, ledger, width, setting.part)
 
@@ -107,8 +118,8 @@ def _multihead(
     if spec.score == "multiplicative":
         ledger.parameter(h, q, q)
         query = query.matmul(replace(ledger.input(x.shape[0], h, q, q), packed=False))  # expanded over the batch
-    ledger.mixes()
-    heads = attend(query, keys, values, spec=spec, setting=setting)
+    ledger.mixes(path=path)
+    heads = attend(query, keys, values, spec=spec, setting=setting) if mix is None else mix(query, keys, values)
     joined = heads.join_heads()
     return joined.linear(width, bias=spec.bias) if spec.output else joined
 
@@ -127,7 +138,7 @@ def _linformer(spec: LinformerSpec, x: Sketch, memory: Sketch | None = None, *, 
         joined = heads.view(batch, count * size, length, packed=False)
         return joined.linear(k, bias=False, known=True).view(batch, count, k, size)
 
-    return _multihead(spec, x, memory, setting=replace(setting, scheme=Scheme()), shrink=shrink)
+    return project_and_mix(spec, x, memory, setting=replace(setting, scheme=Scheme()), shrink=shrink)
 
 
 def _slots(spec: LinformerSpec, ledger: Ledger, part: str) -> tuple[Expr, Expr]:
@@ -183,23 +194,57 @@ def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHeadSpec, 
     if fusable and not stepping and scheme.by_blocks is not None:
         query.ledger.save(Storage(scheme.by_blocks * FLOAT))
         return without_weights(query, keys, values, visible=visible)
-    bias, scaled = scheme.bias(), spec.scale != "none"
-    if (term := scheme.key_term(query)) is not None:
-        term = term.scale() if scaled else term
-        bias = term if bias is None else bias.add(term)
+    bias = _bias(query, spec, scheme)
     masked = setting.causal and not stepping
     if fusable and not scheme.weighs_positions:
         if scheme.by_distance is not None and not stepping:  # what may not be seen is −∞ in it
             keys, values, bias, masked = keys.copy(), values.copy(), scheme.by_distance, False
         return _fused(query, keys, values, bias=bias, masked=masked, visible=visible)
+    mask = n * m if masked else None
+    return _explicit(query, keys, values, spec=spec, scheme=scheme, bias=bias, mask=mask, visible=visible)
+
+
+def attend_masked(
+    query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHeadSpec, scheme: Scheme, mask: Expr, visible: Expr
+) -> Sketch:
+    """The same where a mask of so many entries is always there, which torch's kernel takes as numbers."""
+    products = spec.score != "additive" and spec.choice == "soft"
+    if query.ledger.path == "fused" and products and not scheme.adds_terms:
+        if query.shape[-1] == values.shape[-1]:
+            query.ledger.save(Storage(mask * FLOAT))
+        return _fused(query, keys, values, bias=None, masked=True, visible=visible)
+    bias = _bias(query, spec, scheme)
+    return _explicit(query, keys, values, spec=spec, scheme=scheme, bias=bias, mask=mask, visible=visible)
+
+
+def _bias(query: Sketch, spec: MultiHeadSpec, scheme: Scheme) -> Sketch | None:
+    """Everything that is added to the scaled scores."""
+    bias = scheme.bias()
+    if (term := scheme.key_term(query)) is not None:
+        term = term if spec.scale == "none" else term.scale()
+        bias = term if bias is None else bias.add(term)
+    return bias
+
+
+def _explicit(
+    query: Sketch,
+    keys: Sketch,
+    values: Sketch,
+    *,
+    spec: MultiHeadSpec,
+    scheme: Scheme,
+    bias: Sketch | None,
+    mask: Expr | None,
+    visible: Expr,
+) -> Sketch:
     if spec.score == "additive":
         scores = _additive(query, keys)
     else:
         scores = query.matmul(keys.transpose(), visible=visible)
-        scores = scores.scale() if scaled else scores
+        scores = scores if spec.scale == "none" else scores.scale()
     if bias is not None:
         scores = scores.add(bias)
-    weights = choose(scores, hard=spec.choice == "hard", mask=n * m if masked else None)
+    weights = choose(scores, hard=spec.choice == "hard", mask=mask)
     heads = weights.matmul(values, visible=visible)
     places = scheme.value_term(weights)
     return heads if places is None else heads.add(places)

@@ -13,8 +13,8 @@ from clearhead.recipe import (
     EncoderModelSpec,
     LanguageModelSpec,
     ModelSpec,
+    ResidualSpec,
     Seq2SeqSpec,
-    TransformerSpec,
     cost_of,
 )
 
@@ -155,7 +155,7 @@ class EncoderForm(Form):
         """Its parameters: a bias, as the matrix is the embedding; and d² + d and a norm's 2d for a transform."""
         ledger.parameter(ledger.letters("V", self.spec.vocabulary.source, "src"), kind="vector")
         encoder = self.spec.encoder
-        if self.spec.head_transform != "none" and isinstance(encoder, TransformerSpec):
+        if self.spec.head_transform != "none" and isinstance(encoder, ResidualSpec):
             ledger.linear(width, width)
             for _ in range((2 if encoder.norm.kind == "layernorm" else 1) * int(encoder.norm.affine)):
                 ledger.parameter(width, kind="vector")

@@ -6,12 +6,12 @@ from sympy import Expr
 
 from clearhead.constants import HIDDEN_RATIO
 from clearhead.costing.forms.sketch import Sketch
-from clearhead.recipe import FeedForwardSpec, GatedSpec, OuterSpec, SingleSpec, StandardSpec
+from clearhead.recipe import ConvolutionalSpec, FeedForwardSpec, GatedSpec, OuterSpec, SingleSpec, StandardSpec
 
 Keeps = Literal["input", "output"]
 
 
-def activate(spec: FeedForwardSpec, x: Sketch) -> Sketch:
+def activate(spec: FeedForwardSpec | ConvolutionalSpec, x: Sketch) -> Sketch:
     """ReLU's gradient is computed from its result, that of the others from what went in."""
     keeps: Keeps = "output" if spec.activation == "relu" else "input"
     return x.apply(keeps=keeps)
@@ -22,25 +22,29 @@ def _hidden(spec: StandardSpec | OuterSpec | GatedSpec, x: Sketch, part: str) ->
     return x.ledger.letters("d_ff", spec.width, part) if spec.width else HIDDEN_RATIO * x.shape[-1]
 
 
+def _out(spec: FeedForwardSpec, x: Sketch, part: str) -> Expr:
+    """Features out, v, or as many as go in."""
+    return x.ledger.letters("v", spec.out_width, part) if spec.out_width else x.shape[-1]
+
+
 def standard(spec: StandardSpec, x: Sketch, *, part: str = "") -> Sketch:
     """act(xW₁ + b₁)W₂ + b₂ (L4.4): 2n·d·d_ff."""
     hidden = activate(spec, x.linear(_hidden(spec, x, part), bias=spec.bias))
-    return hidden.linear(x.shape[-1], bias=spec.bias)
+    return hidden.linear(_out(spec, x, part), bias=spec.bias)
 
 
 def outer(spec: OuterSpec, x: Sketch, *, part: str = "") -> Sketch:
     """act((xW₁ + b₁)W₂ + b₂): costs what the standard net costs, and collapses to one map (L0.12)."""
-    return activate(spec, x.linear(_hidden(spec, x, part), bias=spec.bias).linear(x.shape[-1], bias=spec.bias))
+    return activate(spec, x.linear(_hidden(spec, x, part), bias=spec.bias).linear(_out(spec, x, part), bias=spec.bias))
 
 
 def single(spec: SingleSpec, x: Sketch, *, part: str = "") -> Sketch:
     """act(xW + b): n·d²."""
-    del part
-    return activate(spec, x.linear(x.shape[-1], bias=spec.bias))
+    return activate(spec, x.linear(_out(spec, x, part), bias=spec.bias))
 
 
 def gated(spec: GatedSpec, x: Sketch, *, part: str = "") -> Sketch:
     """(act(xW_g) ⊙ xW₁)W₂: 3n·d·d_ff."""
     hidden = _hidden(spec, x, part)
     gate = activate(spec, x.linear(hidden, bias=spec.bias))
-    return gate.multiply(x.linear(hidden, bias=spec.bias)).linear(x.shape[-1], bias=spec.bias)
+    return gate.multiply(x.linear(hidden, bias=spec.bias)).linear(_out(spec, x, part), bias=spec.bias)

@@ -9,7 +9,10 @@ from typing import TypeAlias
 import sympy
 from sympy import Expr
 
+from clearhead.costing.forms.letters import pieces
+from clearhead.costing.forms.local import window_path
 from clearhead.costing.forms.sketch import Ledger, LedgerBlock, Sketch, product
+from clearhead.recipe.local import Sides
 
 Size: TypeAlias = int | Expr
 
@@ -197,12 +200,14 @@ def convolution_layer(n: Size, d: Size, k: Size) -> LayerCost:
     return LayerCost("convolution", macs, macs, sympy.Integer(1), path)
 
 
-def restricted_layer(n: Size, d: Size, r: Size) -> LayerCost:
-    """Each token attends to r neighbours around it, r odd: 4nd² + 2nrd, of which the table prints rnd.
+def restricted_layer(n: Size, d: Size, r: Size, *, sides: Sides = "both") -> LayerCost:
+    """Each token attends to a window of r tokens, its own included: 2nrd, of which the table prints rnd.
 
-    A layer carries a signal (r − 1)/2 tokens far, so that of the order of n/r layers join all positions.
+    Computed in ⌈n/(r − 1)⌉ blocks of r − 1 queries over 2(r − 1) keys (``LocalAttention``), after 4nd² for the
+    projections. A layer carries a signal r − 1 tokens far on one side, (r − 1)/2 on both sides, so that of the order of
+    n/r layers join all positions.
     """
     n, d, r = _sizes(n, d, r)
-    mixing = 2 * product(n, r, d)
-    path = sympy.ceiling(2 * (n - 1) / (r - 1))
-    return LayerCost("restricted attention", 4 * n * d**2 + mixing, mixing, sympy.Integer(1), path)
+    macs = 4 * n * d**2 + 4 * pieces(n, r - 1) * (r - 1) ** 2 * d
+    path = window_path(n, r, both=sides == "both")
+    return LayerCost("restricted attention", macs, 2 * product(n, r, d), sympy.Integer(1), path)

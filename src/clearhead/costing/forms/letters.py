@@ -76,6 +76,26 @@ class least(sympy.Function):  # type: ignore[misc]  # noqa: N801 - a function of
         return rf"\min\left({inner}\right)" + ("" if exp is None else f"^{{{exp}}}")
 
 
+class pieces(sympy.Function):  # type: ignore[misc]  # noqa: N801 - a function of mathematics
+    """⌈x/c⌉: how many pieces of c tokens a line of x tokens is cut into, the last one filled up."""
+
+    nargs = 2
+    is_integer = True
+    is_nonnegative = True
+
+    @classmethod
+    def eval(cls, size: Expr, piece: Expr) -> Expr | None:
+        """A number, if both are; the line itself, if a piece is a token."""
+        if piece == 1:
+            return size
+        return Integer(-(-int(size) // int(piece))) if size.is_Integer and piece.is_Integer else None
+
+    def _latex(self, printer: sympy.printing.printer.Printer, exp: str | None = None) -> str:
+        size, piece = (printer._print(argument) for argument in self.args)
+        text = rf"\left\lceil \frac{{{size}}}{{{piece}}} \right\rceil"
+        return text if exp is None else f"{text}^{{{exp}}}"
+
+
 def later(one: Expr, other: Expr) -> Expr:
     """The larger of two times; a maximum stays only where the lengths decide."""
     if one == other or _at_least(one, other):

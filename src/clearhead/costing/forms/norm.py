@@ -22,7 +22,7 @@ def layernorm(spec: LayerNormSpec, x: Sketch) -> Sketch:
         mean = x.sum(*rows, mean=True)
         variance = x.add(mean).apply(keeps="input").sum(*rows, mean=True)
     else:
-        share, left = x.ledger.constant(*rows), (rows[0], width)
+        share, left = x.ledger.constant(*rows), (rows[0], *(() if spec.axis == "all" else (width,)))
         mean = x.multiply(share).sum(*left)
         variance = x.add(mean).apply(keeps="input").multiply(share).sum(*left)
     deviation = _deviation(variance, outside=spec.eps_place == "outside")

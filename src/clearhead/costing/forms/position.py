@@ -27,6 +27,8 @@ class Scheme:
     """Numbers of what is learnt, by distance: where no weights are held, it acts a block of queries at a time."""
     by_distance: Sketch | None = None
     """A bias that is given, by distance: where no weights are held, it need not be spread over all pairs."""
+    adds_terms = False
+    """Whether something is added to scores or outputs; a scheme that only rotates does not."""
     weighs_positions = False
     """Whether ``value_term`` does something, for which the weights must be formed."""
 
@@ -56,6 +58,8 @@ class PositionSetting:
     part: str
     grid: tuple[Expr, Expr] | None = None
     """Rows and columns, if it reads images."""
+    in_windows: bool = False
+    """The attention sees windows only, whose scores are always formed: there are no other blocks."""
 
 
 def none(spec: NoPositionSpec, x: Sketch) -> Sketch:
@@ -83,6 +87,7 @@ def learned(spec: LearnedSpec, x: Sketch) -> Sketch:
 class Bias(Scheme):
     """A bias that is the same for every line, and for all layers of a stack."""
 
+    adds_terms = True
     term: Sketch
     by_blocks: Expr | None = None
     by_distance: Sketch | None = None
@@ -97,7 +102,7 @@ def t5(spec: T5BucketsSpec, ledger: Ledger, where: PositionSetting) -> Scheme:
     ledger.parameter(ledger.letters("b", spec.buckets, where.part), where.heads, kind="table")
     reach = ledger.letters("k", spec.max_distance, where.part)
     within = distances_within(reach, where.queries, where.keys)
-    by_blocks = ledger.path == "fused"
+    by_blocks = ledger.path == "fused" and not where.in_windows
     ledger.save(ledger.constant(within if by_blocks else where.queries + where.keys - 1, size=INDEX).storage)
     term = ledger.input(where.heads, where.queries, where.keys)
     return Bias(term, where.heads * within if by_blocks else None)
@@ -116,6 +121,7 @@ def alibi(spec: AlibiSpec, ledger: Ledger, where: PositionSetting) -> Scheme:
 class ShawScheme(Scheme):
     """Every query meets 2k + 1 vectors, and the weights of each distance meet one: n(2k+1)d each (L2.12)."""
 
+    adds_terms = True
     where: PositionSetting
     keys: bool
     values: bool
@@ -157,7 +163,7 @@ def shaw(spec: ShawSpec, ledger: Ledger, where: PositionSetting) -> Scheme:
     for size in sizes:
         ledger.parameter(distances, size, kind="table")
     by_blocks = None
-    if ledger.path == "fused":
+    if ledger.path == "fused" and not where.in_windows:
         within = distances_within(farthest, where.queries, where.keys)
         ledger.save(ledger.constant(within, size=INDEX).storage)
         by_blocks = within * sum(sizes)

@@ -31,7 +31,7 @@ class CostBlock(Protocol):
         """Of one such block, with its parts."""
 
 
-LAYERED = ("attention", "cross", "feedforward")
+LAYERED = ("attention", "convolution", "cross", "feedforward")
 """Parts of a layer that have a row of their own."""
 NORMS = "norms"
 SMALL = 0.001

@@ -15,12 +15,36 @@ from clearhead.costing.forms.inputs import Inputs, StackRole, embed, patch_grid,
 from clearhead.costing.forms.letters import B
 from clearhead.costing.forms.position import PositionSetting, Scheme
 from clearhead.costing.forms.sketch import ZERO, Ledger, LedgerBlock, Map, Sketch
-from clearhead.recipe import AttentionSpec, PositionSpec, TransformerSpec, cost_of
+from clearhead.recipe import AttentionSpec, PositionSpec, ResidualSpec, TransformerSpec, cost_of
+
+
+def add_and_norm(stack: ResidualSpec, name: str, part: Map, x: Sketch) -> Sketch:
+    """A sublayer inside its Add & Norm: norm(x + f(x)), or x + f(norm(x))."""
+    ledger, outside = x.ledger, LedgerBlock(f"around_{name}")
+
+    def norm(y: Sketch) -> Sketch:
+        with ledger.inside(outside):
+            return run_norm(stack.norm, y)
+
+    change = ledger.measured(name, part, norm(x) if stack.norm.place == "pre" else x)
+    taken = ledger.here.parts[-1].span
+    ledger.here.parts.append(outside)
+    with ledger.inside(outside):
+        if stack.residual and change.shape[-1] != x.shape[-1]:  # x is projected to what the sublayer puts out
+            y = change.add(ledger.measured("project", lambda z: z.linear(change.shape[-1], bias=False), x))
+        else:
+            y = x.add(change) if stack.residual else change
+    y = norm(y) if stack.norm.place == "post" else y
+    outside.span = y.time.since(x.time).since(taken)
+    return y
 
 
 @dataclass(frozen=True)
 class EqualLayers:
-    """Layers in a row with the same attention; all layers of a stack, unless heads are removed from some."""
+    """Layers in a row with the same sizes.
+
+    They are all layers of a stack, unless heads are removed from some, or the last one puts out another width.
+    """
 
     first: int
     """The first of them, from 0."""
@@ -29,23 +53,27 @@ class EqualLayers:
     cross: AttentionSpec | None
     fewer: bool
     """Whether heads of self-attention are removed, so that they use a part of the stack's biases alone."""
+    ends: bool = False
+    """Whether it is the last layer, and its net puts out another width."""
 
 
 def equal_layers(stack: TransformerSpec, cross: AttentionSpec | None) -> Iterator[EqualLayers]:
     """The layers of a stack, as many as possible at a time."""
 
-    def own(number: int) -> tuple[AttentionSpec, AttentionSpec | None]:
-        across = None if cross is None else cross.in_layer(number, stack.width)
-        return stack.attention.in_layer(number, stack.width), across
+    other_end = stack.out_width != stack.width
 
-    plain = all(getattr(kind, "kept", None) is None for kind in (stack.attention, cross))
-    if plain:
+    def own(number: int) -> tuple[AttentionSpec, AttentionSpec | None, bool]:
+        across = None if cross is None else cross.in_layer(number, stack.width)
+        return stack.attention.in_layer(number, stack.width), across, other_end and number == stack.layers
+
+    if not other_end and all(getattr(kind, "kept", None) is None for kind in (stack.attention, cross)):
         yield EqualLayers(0, stack.layers, stack.attention, cross, fewer=False)
         return
     first = 0
-    for (attention, across), group in groupby(range(1, stack.layers + 1), key=own):
+    for (attention, across, ends), group in groupby(range(1, stack.layers + 1), key=own):
         count = len(list(group))
-        yield EqualLayers(first, count, attention, across, fewer=attention.heads != stack.attention.heads)
+        fewer = attention.heads != stack.attention.heads
+        yield EqualLayers(first, count, attention, across, fewer=fewer, ends=ends)
         first += count
 
 
@@ -58,34 +86,23 @@ def layer(
     cross: AttentionSpec | None = None,
     memory: Sketch | None = None,
     across: AttentionSetting | None = None,
+    ends: bool = False,
 ) -> Map:
     """Self-attention, perhaps attention over a memory, and the point-wise net, each inside its Add & Norm.
 
-    ``own_scheme`` is given if every layer has relative positions of its own.
+    ``own_scheme`` is given if every layer has relative positions of its own; ``ends`` if it is the last layer, and its
+    net puts out another width.
     """
 
     def around(name: str, part: Map, x: Sketch) -> Sketch:
-        ledger, outside = x.ledger, LedgerBlock(f"around_{name}")
-
-        def norm(y: Sketch) -> Sketch:
-            with ledger.inside(outside):
-                return run_norm(stack.norm, y)
-
-        change = ledger.measured(name, part, norm(x) if stack.norm.place == "pre" else x)
-        taken = ledger.here.parts[-1].span
-        ledger.here.parts.append(outside)
-        with ledger.inside(outside):
-            y = x.add(change) if stack.residual else change
-        y = norm(y) if stack.norm.place == "post" else y
-        outside.span = y.time.since(x.time).since(taken)
-        return y
+        return add_and_norm(stack, name, part, x)
 
     def one(x: Sketch) -> Sketch:
         own = setting if own_scheme is None else replace(setting, scheme=own_scheme(x.ledger))
         x = around("attention", lambda y: cost_of(attention)(attention, y, setting=own), x)
         if cross is not None:
             x = around("cross", lambda y: cost_of(cross)(cross, y, memory, setting=across), x)
-        net = stack.feedforward
+        net = stack.feedforward if ends else stack.feedforward.replaced(out_width=None)
         return around("feedforward", lambda y: cost_of(net)(net, y, part=setting.part), x)
 
     return one
@@ -107,14 +124,18 @@ def _position_setting(
         ledger.letters(name, size, part) if size * stack.attention.heads != stack.width else width / heads
         for name, size in zip(("d_q", "d_v"), stack.attention.sizes(stack.width), strict=True)
     )
+    keys, extent = setting.so_far or queries, attention_form(stack.attention).extent
+    if extent is not None:
+        queries, keys = extent(stack.attention, ledger, queries, keys, part)
     return PositionSetting(
         heads=heads,
         head_size=head_size,
         value_size=value_size,
         queries=queries,
-        keys=setting.so_far or queries,
+        keys=keys,
         part=part,
         grid=setting.grid,
+        in_windows=extent is not None,
     )
 
 
@@ -173,11 +194,13 @@ class TransformerForm:
             cross=group.cross,
             memory=role.memory,
             across=AttentionSetting(part="cross", stored=role.stored),
+            ends=group.ends,
         )
 
     def out_width(self, ledger: Ledger) -> Expr:
         """Features of the vectors that an encoder hands on."""
-        return ledger.letters("d", self.spec.width, "enc")
+        wide = self.spec.out_width == self.spec.width
+        return ledger.letters("d" if wide else "v", self.spec.out_width, "enc")
 
     def prepare(self, ledger: Ledger, role: StackRole) -> None:
         """What decoding does once: the memory's keys and values in every layer, and projected positions."""

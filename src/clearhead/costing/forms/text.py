@@ -5,7 +5,7 @@ import re
 import sympy
 from sympy import Add, Expr, Symbol
 
-from clearhead.costing.forms.letters import B, latest, least, lg, m, n, t
+from clearhead.costing.forms.letters import B, latest, least, lg, m, n, pieces, t
 
 _ORDER = {name: place for place, name in enumerate(("B", "L", "n", "m", "t", "X", "Y", "k", "h", "d", "d_ff", "V"))}
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -100,6 +100,9 @@ def _atom(part: Expr) -> str:  # noqa: PLR0911 - one for each kind of expression
         return str(part.name)
     if isinstance(part, lg):
         return f"lg({tidy(part.args[0])})"
+    if isinstance(part, pieces):
+        size, piece = (f"({tidy(one)})" if isinstance(one, Add) else tidy(one) for one in part.args)
+        return f"⌈{size}/{piece}⌉"
     if isinstance(part, least | latest):
         name = "min" if isinstance(part, least) else "max"
         return f"{name}({', '.join(tidy(argument) for argument in part.args)})"

@@ -11,7 +11,7 @@ import sympy
 from sympy import Add, Expr, Mul, Pow, Symbol
 
 from clearhead.costing.forms.formula import Formula, total_over_steps
-from clearhead.costing.forms.letters import B, latest, least, letter, lg, t
+from clearhead.costing.forms.letters import B, latest, least, letter, lg, pieces, t
 
 View = Literal["exact", "printed", "asymptotic"]
 
@@ -40,7 +40,10 @@ def asymptotic(expression: Expr, within: Iterable[Symbol] | None = None) -> Expr
     ``within`` names the letters that grow; all others are constants. Without it every letter grows. ⌈log₂ x⌉ is
     written lg(x); of lg(d/h) lg(d) is left, as it is no smaller.
     """
-    expression = sympy.expand(_without_maxima(expression))
+    expression = _without_maxima(expression).replace(
+        lambda part: isinstance(part, pieces), lambda part: part.args[0] / part.args[1]
+    )
+    expression = sympy.expand(expression)
     expression = expression.replace(lambda part: isinstance(part, lg), lambda part: _log(part.args[0]))
     expression = expression.replace(
         lambda part: isinstance(part, Pow) and part.base == 2, lambda part: _power_of_log(part.exp)

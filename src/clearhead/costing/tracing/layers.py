@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from clearhead.attention import MultiHeadAttention
+from clearhead.attention import LocalAttention, MultiHeadAttention
 from clearhead.costing.tracing.run import counted_macs
 
 
@@ -44,26 +44,6 @@ class Convolution(nn.Module):
         return result.transpose(1, 2)
 
 
-class Restricted(nn.Module):
-    """Attention over r neighbours, r odd, itself in the middle; only those products are computed."""
-
-    def __init__(self, width: int, neighbours: int) -> None:
-        super().__init__()
-        self.neighbours = neighbours
-        self.query, self.key, self.value, self.output = (nn.Linear(width, width, bias=False) for _ in range(4))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Look at the neighbours."""
-        side = self.neighbours // 2
-        near = [
-            F.pad(part(x), (0, 0, side, side)).unfold(1, self.neighbours, 1).transpose(-1, -2)
-            for part in (self.key, self.value)
-        ]  # (b, n, r, d)
-        weights = (self.query(x).unsqueeze(-2) @ near[0].transpose(-1, -2)).softmax(-1)  # (b, n, 1, r)
-        result: Tensor = self.output((weights @ near[1]).squeeze(-2))
-        return result
-
-
 @dataclass(frozen=True)
 class Measured:
     """What a layer does when it runs."""
@@ -78,6 +58,13 @@ class Measured:
 def attention_layer(width: int) -> MultiHeadAttention:
     """One head without biases, on the explicit path."""
     attention = MultiHeadAttention(width=width, heads=1, bias=False)
+    attention.path = "explicit"
+    return attention
+
+
+def window_layer(width: int, window: int) -> LocalAttention:
+    """The same over windows on both sides, in blocks whose products can be counted."""
+    attention = LocalAttention(width=width, heads=1, bias=False, window=window, sides="both")
     attention.path = "explicit"
     return attention
 

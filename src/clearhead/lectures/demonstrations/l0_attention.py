@@ -1,21 +1,40 @@
 """L0.1 to L0.3 and L0.7: the likelihood, attention, soft and hard, and many heads of free sizes."""
 
+import dataclasses
 import math
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from clearhead.attention import MultiHeadAttention, attend, choose, weigh
+from clearhead.attention import AttentionContext, KeyValues, MultiHeadAttention, attend, choose, weigh
+from clearhead.attention.attend import fused, fused_by_distance
+from clearhead.attention.blockwise import Distances, attend_by_distance
+from clearhead.attention.score import divisor
 from clearhead.decoding import ModelStepper, Rules, greedy
 from clearhead.drawing.figure import Bars
 from clearhead.lectures.demonstrations import toy
-from clearhead.lectures.demonstrations.compare import alike, gap
+from clearhead.lectures.demonstrations.broken import broken_block
+from clearhead.lectures.demonstrations.compare import ROUNDING, alike, gap
+from clearhead.lectures.demonstrations.pytorch import randomise
 from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
 from clearhead.predictor.forced import forced
 
 
+def sees_everything(right: Callable[..., Any]) -> Callable[..., Any]:
+    """Break ``attend_heads``: no causal mask, whatever the path."""
+
+    def without_a_mask(method: Any, query: Any, keys: Any, values: Any, context: AttentionContext) -> Any:
+        return right(method, query, keys, values, dataclasses.replace(context, causal=False))
+
+    return without_a_mask
+
+
 def likelihood() -> Evidence:
-    """L0.1: an answer has the same log-probability when it is generated and when it is fed in."""
+    """L0.1: an answer has the same log-probability when it is generated, fed in, scored in a batch, and trained on."""
     model = toy.trained(seed=1)
     source, target = toy.rows(32, torch.Generator().manual_seed(99))
     with torch.inference_mode():
@@ -28,51 +47,87 @@ def likelihood() -> Evidence:
         )
     answers = [[*line.tokens, toy.EOS] for line in written if line.finished]
     sources = [row for row, line in zip(source.tolist(), written, strict=True) if line.finished]
-    scores = forced(model, sources, answers)
     decoded = torch.tensor([line.log_probability for line in written if line.finished])
-    factors = torch.tensor([line.log_probability for line in scores])
-    whole = torch.tensor(answers)
-    with torch.no_grad():  # the wrong variant: y_l given y_≤l, a target that is not shifted
-        seen = model(torch.tensor(sources), whole).log_softmax(-1).gather(-1, whole[..., None]).sum((1, 2))
-    truth = target.tolist()
-    before, after = (
-        -sum(line.log_probability for line in forced(one, source.tolist(), truth)) / target.numel()
-        for one in (toy.untrained(seed=1), model)
-    )
-    name = "Σ log p(y_l | y_<l; x) against the score collected while decoding"
+    # lines of unequal length, so that a batch of them is padded
+    short = [row[-3 - index % 6 :] for index, row in enumerate(source.tolist())]
+    shorter = [row[-3 - index % 4 :] for index, row in enumerate(target.tolist())]
+
+    def factors() -> Measure:
+        fed_in = torch.tensor([line.log_probability for line in forced(model, sources, answers)])
+        return alike("Σ log p(y_l | y_<l; x) against the score collected while decoding", fed_in, decoded, 1e-4)
+
+    def in_a_batch() -> Measure:
+        together = forced(model, short, shorter)
+        alone = [forced(model, [x], [y])[0] for x, y in zip(short, shorter, strict=True)]
+        both = (torch.tensor([line.log_probability for line in lines]) for lines in (together, alone))
+        return alike("log p(y | x) of unequal lines, in one padded batch against alone", *both, tolerance=1e-3)
+
+    def trained_on() -> Measure:
+        objective = toy.objective()
+        batch = objective.batch(toy.pairs(source, target), np.arange(len(source)), 0)
+        with torch.no_grad():
+            loss = float(objective.loss(model, batch)) / target.numel()
+        fed_in = toy.loss_of_a_token(model, source, target)
+        return Measure("the trainer's loss against −log p of a token", fed_in, loss, tolerance=1e-4)
+
+    after, before = (toy.loss_of_a_token(one, source, target) for one in (model, toy.untrained(seed=1)))
+    first = forced(model, sources[:1], answers[:1])[0]
+    learnt = "−log p of a true token, after training by the trainer"
     return Evidence(
         measures=(
-            Measure("answers that were finished", 32, len(answers)),
-            alike(name, factors, decoded, tolerance=1e-4),
-            Measure("−log p of a true token, after training", 0.2, after, relation="≤"),
+            Measure("answers that were finished", len(source), len(answers)),
+            factors(),
+            in_a_batch(),
+            trained_on(),
+            Measure(learnt, before / 10, after, relation="≤"),
         ),
         wrong=(
-            Wrong("a token that is fed to itself: p(y_l | y_≤l; x)", alike(name, seen, decoded, tolerance=1e-4)),
-            Wrong(
-                "the model before training",
-                Measure("−log p of a true token", 0.2, before, relation="≤"),
+            broken_block(
+                "targets that are not shifted: p(y_l | y_≤l; x)",
+                "clearhead.data.batches.make_batch",
+                lambda right: lambda *given: _unshifted(right(*given)),
+                trained_on,
             ),
+            broken_block(
+                "a decoder that sees the tokens after y_l",
+                "clearhead.attention.paths.attend_heads",
+                sees_everything,
+                factors,
+            ),
+            broken_block(
+                "padding that is taken for tokens",
+                "clearhead.predictor.forced.padded",
+                lambda right: lambda lines: (right(lines)[0], torch.ones_like(right(lines)[0], dtype=torch.bool)),
+                in_a_batch,
+            ),
+            Wrong("the model before training", Measure(learnt, before / 10, before, relation="≤")),
         ),
         figures=(
             Bars(
                 title="One answer: −log p of each token given those before it; the bars add up to −log p(y | x)",
-                alt=f"The factors of one answer; they add up to {-factors[0]:.3f}, the score of the search.",
+                alt=f"The factors of one answer; they add up to {-first.log_probability:.3f}, the score of the search.",
                 y_label="−log p(y_l | y_<l; x)",
                 labels=tuple(f"l = {index + 1}" for index in range(len(answers[0]))),
-                series=(("", tuple(-value for value in scores[0].log_probabilities)),),
+                series=(("", tuple(-value for value in first.log_probabilities)),),
             ),
         ),
         notes=(
-            "The model reads eight letters and writes them backwards; it was trained a moment ago, in this process.",
+            "The model reads eight letters and writes them backwards; the trainer of the product trained it a moment "
+            "ago, in this process.",
         ),
     )
 
 
-def _loop(query: Tensor, keys: Tensor, values: Tensor, divisor: float) -> Tensor:
-    """a(QKᵀ/divisor)V, one query and one key at a time, in Python's own numbers."""
+def _unshifted(batch: Any) -> Any:
+    """A batch whose decoder is fed what it has to predict."""
+    return dataclasses.replace(batch, inputs=batch.labels)
+
+
+def loop(query: Tensor, keys: Tensor, values: Tensor, root: float) -> Tensor:
+    """a(QKᵀ/root)V, one query and one key at a time, in Python's own numbers: a reference that shares nothing."""
     rows = []
     for q in query.tolist():
-        scores = [sum(a * b for a, b in zip(q, k, strict=True)) / divisor for k in keys.tolist()]
+        scores = [sum(a * b for a, b in zip(q, k, strict=True)) / root for k in keys.tolist()]
         weights = [math.exp(score - max(scores)) for score in scores]
         rows.append(
             [sum(w * v for w, v in zip(weights, column, strict=True)) / sum(weights) for column in values.T.tolist()]
@@ -80,57 +135,164 @@ def _loop(query: Tensor, keys: Tensor, values: Tensor, divisor: float) -> Tensor
     return torch.tensor(rows)
 
 
+def on_each_path(
+    query: Float[Tensor, "n d"], keys: Float[Tensor, "m d"], values: Float[Tensor, "m e"], valid: Bool[Tensor, "m"]
+) -> dict[str, Float[Tensor, "n e"]]:
+    """a(QKᵀ/√d)V over the valid keys by each of the product's four paths, and with keys that come from a cache."""
+    n, m = len(query), len(keys)
+    q, k, v = query[None, None], keys[None, None], values[None, None]  # one line, one head
+    cache = KeyValues()
+    cache.append(k[:, :, : m - 2], v[:, :, : m - 2])
+    cached = cache.append(k[:, :, m - 2 :], v[:, :, m - 2 :])
+    far = Distances(1 - m, n - 1)
+    no_bias = torch.zeros(1, len(far.all()))
+    there = int(valid.sum())  # the path by distance takes no mask: a stack gives it whole lines only
+    return {
+        "explicit": attend(query, keys, values, mask=valid[None]),
+        "fused": fused(q, k, v, mask=valid[None, None, None])[0, 0],
+        "distance": fused_by_distance(q, k[:, :, :there], v[:, :, :there], torch.zeros(1, n + there - 1))[0, 0],
+        "blocks": attend_by_distance(
+            q, k, v, bias=no_bias, distances=far, scale=divisor("sqrt", query.shape[1]), valid=valid[None]
+        )[0, 0],
+        "cache": attend(query, cached[0][0, 0], cached[1][0, 0], mask=valid[None]),
+    }
+
+
+def no_mask_in(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Break a path: its argument of this name, which masks padding, is ignored."""
+    return lambda right: lambda *given, **options: right(*given, **(options | {name: None}))
+
+
 def queries_over_keys() -> Evidence:
-    """L0.2: N queries over M keys against a loop; V needs a row for each key."""
+    """L0.2: N queries over M keys on every path, the last keys being padding, against a loop."""
     n, m, d, e = 5, 7, 16, 3
     query, keys, values = torch.randn(n, d), torch.randn(m, d), torch.randn(m, e)
-    expected = _loop(query, keys, values, math.sqrt(d))
-    mine = attend(query, keys, values)
-    try:
-        _ = weigh(query, keys) @ torch.randn(n, e)
-        fits = "multiplies"
-    except RuntimeError:
-        fits = "cannot be multiplied"
-    name = "attend(Q, K, V) against a loop over queries and keys"
+    valid = torch.arange(m) < m - 2
+    expected = loop(query, keys[valid], values[valid], math.sqrt(d))
+
+    def measures() -> tuple[Measure, ...]:
+        found = on_each_path(query, keys, values, valid)
+        return tuple(alike(f"a(QKᵀ/√d_q)V against a loop, path {path}", out, expected) for path, out in found.items())
+
+    def worst() -> Measure:
+        gaps = [gap(out, expected) for out in on_each_path(query, keys, values, valid).values()]
+        return Measure("a(QKᵀ/√d_q)V against a loop, the worst path: max|Δ|", 0.0, max(gaps), tolerance=ROUNDING)
+
+    def rows_of(count: int) -> str:
+        try:
+            return " × ".join(map(str, attend(query, keys, torch.randn(count, e)).shape))
+        except RuntimeError:
+            return "cannot be multiplied"
+
+    size = "attend(Q, K, V): rows × columns of the result, N × d_v"
     return Evidence(
-        measures=(
-            Measure("rows and columns of the result, N × d_v", f"{n} × {e}", " × ".join(map(str, mine.shape))),
-            alike(name, mine, expected),
-        ),
+        measures=(Measure(size, f"{n} × {e}", rows_of(m)), *measures()),
         wrong=(
-            Wrong("scores divided by d instead of √d", alike(name, attend(query, keys, values, scale="dim"), expected)),
+            broken_block(
+                "scores divided by d instead of √d",
+                "clearhead.attention.score.divisor",
+                lambda right: lambda scale, size: right("dim", size),
+                worst,
+            ),
+            broken_block(
+                "padding is not masked, explicit path",
+                "clearhead.attention.choice.choose",
+                lambda right: lambda scores, mask=None, choice="soft": right(scores, None, choice),
+                worst,
+            ),
+            broken_block(
+                "padding is not masked, fused path", "clearhead.attention.attend.fused", no_mask_in("mask"), worst
+            ),
+            broken_block(
+                "padding is not masked, in blocks",
+                "clearhead.attention.blockwise.attend_by_distance",
+                no_mask_in("valid"),
+                worst,
+            ),
+            broken_block(
+                "by distance, values in another order than keys",
+                "clearhead.attention.attend.fused_by_distance",
+                lambda right: lambda q, k, v, bias: right(q, k, v.flip(2), bias),
+                worst,
+            ),
             Wrong(
-                "V with N rows, as printed: A is N × M, so AV does not exist",
-                Measure("V with N = 5 rows, A of 5 × 7", "multiplies", fits),
+                f"V with N = {n} rows, as printed: A is N × M, so AV does not exist",
+                Measure(size, f"{n} × {e}", rows_of(n)),
             ),
         ),
     )
 
 
 def soft_and_hard() -> Evidence:
-    """L0.3: soft and hard weights of one query; the hard ones are exactly one-hot and still have a gradient."""
-    scores = torch.randn(256, 6, requires_grad=True)
-    hard, soft = choose(scores, choice="hard"), choose(scores)
-    onehot = torch.nn.functional.one_hot(scores.argmax(-1), 6).float()
-    direction = torch.randn(256, 6)
-    (through,) = torch.autograd.grad((hard * direction).sum(), scores)
-    (smooth,) = torch.autograd.grad((soft * direction).sum(), scores, retain_graph=True)
-    other_order = (onehot + soft.detach()) - soft.detach()
-    name = "hard weights against one-hot rows"
+    """L0.3: soft and hard weights of the product; the hard ones are exactly one-hot and still train W_Q."""
+    x = torch.randn(2, 6, 8)
+    valid = torch.ones(2, 6, dtype=torch.bool)
+    valid[1, 4:] = False
+    modules = {}
+    for choice in ("soft", "hard"):
+        modules[choice] = MultiHeadAttention(width=8, heads=2, choice=choice)  # type: ignore[arg-type]
+        modules[choice].path = "explicit"
+    randomise(modules["soft"])
+    modules["hard"].load_state_dict(modules["soft"].state_dict())
+
+    def weights(choice: str) -> Tensor:
+        seen: list[Tensor] = []
+        handle = modules[choice].weights.register_forward_hook(lambda _module, _inputs, out: seen.append(out))
+        modules[choice](x, context=AttentionContext(valid=valid))
+        handle.remove()
+        return seen[0]
+
+    def one_hot() -> Measure:
+        hard = weights("hard")
+        off = torch.minimum(hard.abs(), (hard - 1).abs()).max()
+        return Measure("hard weights: how far from exactly 0 or 1", 0.0, float(off.detach()))
+
+    def best() -> Measure:
+        soft, hard = weights("soft"), weights("hard")
+        share = (soft.argmax(-1) == hard.argmax(-1)).float().mean()
+        return Measure(
+            "rows whose hard choice is the key with the largest soft weight, padding masked", 1.0, float(share)
+        )
+
+    def gradient() -> Measure:
+        module = modules["hard"]
+        weight = module.query.get_parameter("weight")
+        out = module(x, context=AttentionContext(valid=valid)).square().sum()
+        (found,) = torch.autograd.grad(out, weight, allow_unused=True)
+        size = 0.0 if found is None else float(found.abs().max())
+        return Measure("largest ∂/∂W_Q through the hard choice", 1e-3, size, relation="≥")
+
     query, keys = torch.randn(8), torch.randn(6, 8)
     one_soft, one_hard = weigh(query[None], keys)[0], weigh(query[None], keys, choice="hard")[0]
+    scores = torch.randn(3, 5)
+    share = torch.tensor([[math.exp(s) / sum(map(math.exp, row)) for s in row] for row in scores.tolist()])
     return Evidence(
         measures=(
-            alike(name, hard, onehot, tolerance=0.0),
-            Measure("weights of a hard row, summed", 1.0, float(one_hard.sum())),
-            alike("gradient of the hard choice against the softmax's (straight-through)", through, smooth, 1e-6),
-            Measure("largest gradient through the hard choice", 0.01, float(through.abs().max()), relation="≥"),
+            alike("soft weights against e^s / Σ e^s, in Python's own numbers", choose(scores), share, 1e-6),
+            one_hot(),
+            best(),
+            gradient(),
         ),
         wrong=(
-            Wrong("(onehot + soft) − soft: the other order loses the last bits", alike(name, other_order, onehot, 0.0)),
-            Wrong(
-                "argmax as a bare index: nothing to differentiate",
-                Measure("largest gradient", 0.01, 0.0 if not onehot.requires_grad else 1.0, relation="≥"),
+            broken_block(
+                "(onehot + soft) − soft: the other order loses the last bits",
+                "clearhead.attention.choice.choose",
+                lambda right: lambda *given: _in_the_other_order(right, *given),
+                one_hot,
+            ),
+            broken_block(
+                "argmax alone, as printed: W_Q gets no gradient",
+                "clearhead.attention.choice.choose",
+                lambda right: lambda *given: right(*given).detach(),
+                gradient,
+            ),
+            broken_block(
+                "the hard choice made before padding is masked",
+                "clearhead.attention.choice.choose",
+                lambda right: (
+                    lambda scores, mask=None, choice="soft": right(scores, mask if choice == "soft" else None, choice)
+                ),
+                best,
             ),
         ),
         figures=(
@@ -145,50 +307,85 @@ def soft_and_hard() -> Evidence:
     )
 
 
+def _in_the_other_order(right: Callable[..., Tensor], scores: Tensor, mask: Any, choice: Any) -> Tensor:
+    if choice == "soft":
+        return right(scores, mask, choice)
+    soft, hard = right(scores, mask, "soft"), right(scores, mask, "hard")
+    return (hard.round().detach() + soft) - soft.detach()
+
+
 def heads_of_free_sizes() -> Evidence:
-    """L0.7: sizes that no head shares with the tokens, against each head on its own."""
+    """L0.7: sizes that no head shares with the tokens, against each head on its own, on both paths and with a cache."""
     h, dq, dv, width, memory, value, out = 3, 5, 7, 8, 6, 4, 9
     module = MultiHeadAttention(
         width=width, heads=h, query_size=dq, value_size=dv, memory_width=memory, value_width=value, out_width=out
     )
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.normal_(0, 0.3)
+    randomise(module)
     query, keys, values = torch.randn(1, 4, width), torch.randn(1, 6, memory), torch.randn(1, 6, value)
+    valid = torch.arange(6)[None] < 5  # the last key is padding
+    heads = []
+    for i in range(h):
+        q = query[0] @ _rows(module.query, i, dq).T + _biases(module.query, i, dq)
+        k = keys[0, :5] @ _rows(module.key, i, dq).T + _biases(module.key, i, dq)
+        v = values[0, :5] @ _rows(module.value, i, dv).T + _biases(module.value, i, dv)
+        heads.append(loop(q, k, v, math.sqrt(dq)))
+    output = module.output
+    joined = torch.cat(heads, dim=-1) @ output.get_parameter("weight").T + output.get_parameter("bias")
 
-    def by_head(divisor: float) -> Tensor:
-        heads = []
-        for i in range(h):
-            q = query[0] @ _rows(module.query, i, dq).T + _biases(module.query, i, dq)
-            k = keys[0] @ _rows(module.key, i, dq).T + _biases(module.key, i, dq)
-            v = values[0] @ _rows(module.value, i, dv).T + _biases(module.value, i, dv)
-            heads.append(_loop(q, k, v, divisor))
-        joined: Tensor = module.output(torch.cat(heads, dim=-1))
-        return joined
+    def results() -> dict[str, Tensor]:
+        context, cache, found = AttentionContext(valid=valid), KeyValues(), {}
+        with torch.no_grad():
+            for path in ("explicit", "fused"):
+                module.path = path  # type: ignore[assignment]
+                found[path] = module(query, keys, values, context=context)[0]
+            parts = [module(query[:, i : i + 1], keys, values, context=context, cache=cache)[0] for i in range(4)]
+        return found | {"cache": torch.cat(parts)}
 
-    name = "MultiHeadAttention against its heads one by one"
-    mine = module(query, keys, values)[0]
+    def worst() -> Measure:
+        off = max(gap(result, joined) for result in results().values())
+        return Measure("MultiHeadAttention against its heads one by one, the worst path", 0.0, off, tolerance=ROUNDING)
+
     sizes = [("W_Q, a head", width, dq), ("W_K, a head", memory, dq), ("W_V, a head", value, dv), ("W_O", h * dv, out)]
+    matrices = [part.get_parameter("weight").numel() for part in (module.query, module.key, module.value)]
     return Evidence(
         measures=(
-            alike(name, mine, by_head(math.sqrt(dq))),
-            Measure("columns of the result, d_o", out, mine.shape[-1]),
+            *(
+                alike(f"MultiHeadAttention against its heads one by one, {path}", result, joined)
+                for path, result in results().items()
+            ),
             Measure(
-                "weights and biases",
-                h * (dq * (width + memory + 2) + dv * (value + 1)) + out * (h * dv + 1),
-                sum(parameter.numel() for parameter in module.parameters()),
+                "numbers in W_Q, W_K, W_V and W_O",
+                sum(rows * columns * (1 if name == "W_O" else h) for name, rows, columns in sizes),
+                sum(matrices) + output.get_parameter("weight").numel(),
             ),
         ),
-        wrong=(Wrong("scaled by √d_q of the tokens, not of the head", alike(name, mine, by_head(math.sqrt(width)))),),
+        wrong=(
+            broken_block(
+                "scaled by √d_q of the tokens, not of the head",
+                "clearhead.attention.score.divisor",
+                lambda right: lambda scale, size: right(scale, width),
+                worst,
+            ),
+            broken_block(
+                "features dealt out to the heads in turn instead of slice by slice",
+                "clearhead.attention.heads.Heads._split",
+                lambda right: lambda self, joined: joined.unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2),
+                worst,
+            ),
+            broken_block(
+                "a cache that returns its keys in another order than its values",
+                "clearhead.attention.cache.KeyValues.view",
+                lambda right: lambda self: (right(self)[0].flip(2), right(self)[1]),
+                worst,
+            ),
+        ),
         tables=(EvidenceTable("The sizes of this example", ("matrix", "rows", "columns"), tuple(sizes)),),
-        notes=(f"The wrong scale moves the result by {gap(mine, by_head(math.sqrt(width))):.3f}.",),
     )
 
 
 def _rows(module: torch.nn.Module, head: int, size: int) -> Tensor:
-    weight = module.get_parameter("weight")
-    return weight[head * size : (head + 1) * size]
+    return module.get_parameter("weight")[head * size : (head + 1) * size].detach()
 
 
 def _biases(module: torch.nn.Module, head: int, size: int) -> Tensor:
-    return module.get_parameter("bias")[head * size : (head + 1) * size]
+    return module.get_parameter("bias")[head * size : (head + 1) * size].detach()

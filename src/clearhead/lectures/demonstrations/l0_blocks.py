@@ -1,43 +1,113 @@
 """L0.10 to L0.13: layer norm, Add & Norm, the feed-forward net of the notes and the standard one."""
 
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.attention import AttentionContext
-from clearhead.blocks import AddNorm, LayerNorm, OuterFeedForward, StandardFeedForward
+from clearhead.blocks import AddNorm, Layer, LayerNorm, OuterFeedForward, StandardFeedForward
 from clearhead.drawing.figure import Lines, Series
 from clearhead.errors import RecipeError
-from clearhead.lectures.demonstrations.compare import alike, far, gap
+from clearhead.lectures.demonstrations.broken import broken_block
+from clearhead.lectures.demonstrations.compare import ROUNDING, alike, far, gap
 from clearhead.lectures.demonstrations.pytorch import encoder_layer, layer_like
 from clearhead.lectures.evidence import Evidence, Measure, Wrong
+from clearhead.models import build
 from clearhead.recipe import read_recipe
 
 
 def layer_norm() -> Evidence:
     """L0.10: each token is normalised independently; in the other reading of the notes, tokens see each other."""
-    x = torch.randn(1, 5, 16)
+    x = torch.randn(2, 5, 16)
+    valid = torch.ones(2, 5, dtype=torch.bool)
+    valid[1, 3:] = False
     other = x.clone()
-    other[:, 1:] = torch.randn(1, 4, 16)  # every token but the first is another one
-    token = LayerNorm(width=16, eps=0.0, affine=False)
-    sequence = LayerNorm(width=16, eps=0.0, affine=False, axis="sequence")
-    mean, deviation = x.mean(-1, keepdim=True), x.std(-1, keepdim=True, correction=0)
-    try:
-        read_recipe("tiny", "model.decoder.norm.axis=sequence")
-        refused = "is built"
-    except RecipeError:
-        refused = "is refused"
-    name = "(y − μ)/σ, written out"
-    what = "first token, after all others were replaced"
-    leak = gap(sequence(other)[:, 0], sequence(x)[:, 0])
+    other[:, 1:] = torch.randn(2, 4, 16)  # every token but the first is another one
+
+    def against_torch() -> Measure:
+        reference, norm = nn.LayerNorm(16), LayerNorm(width=16)
+        small = 1e-3 * x  # as small as √ε, where it matters where ε stands
+        return alike("LayerNorm against torch.nn.LayerNorm, also for small x", norm(small), reference(small))
+
+    def alone() -> Measure:
+        norm = LayerNorm(width=16)
+        what = "first token, after all others were replaced"
+        return alike(what, norm(other, valid)[:, 0], norm(x, valid)[:, 0], tolerance=0.0)
+
+    def moments() -> Measure:
+        out = LayerNorm(width=16, eps=0.0)(x).double()
+        off = torch.stack((out.mean(-1).abs().max(), (out.var(-1, correction=0).sqrt() - 1).abs().max())).max()
+        return Measure(
+            "mean and deviation of a token's features against 0 and 1", 0.0, float(off.detach()), tolerance=1e-5
+        )
+
+    def each_reading() -> Measure:
+        """Every setting of axis and of ε against the formula in double precision, with padding."""
+        worst = 0.0
+        for axis, place in itertools.product(("token", "sequence"), ("inside", "outside")):
+            norm = LayerNorm(width=16, eps=1e-2, axis=axis, eps_place=place)  # type: ignore[arg-type]
+            expected = _normalised(x, valid, axis=axis, inside=place == "inside")
+            worst = max(worst, gap(norm(x, valid)[valid], expected[valid]))
+        what = "(y − μ)/σ over a token or over the sequence, ε inside or outside, padded lines: max|Δ|"
+        return Measure(what, 0.0, worst, tolerance=ROUNDING)
+
+    def in_a_decoder() -> Measure:
+        try:
+            read_recipe("tiny", "model.decoder.norm.axis=sequence")
+        except RecipeError:
+            return Measure("a decoder with statistics over the sequence", "is refused", "is refused")
+        return Measure("a decoder with statistics over the sequence", "is refused", "is built")
+
+    sequence = LayerNorm(width=16, axis="sequence")
+    leak = gap(sequence(other, valid)[:, 0], sequence(x, valid)[:, 0])
+    forward, deviation = "clearhead.blocks.norm.LayerNorm.forward", "clearhead.blocks.norm.LayerNorm._deviation"
     return Evidence(
-        measures=(
-            alike(name, token(x), (x - mean) / deviation),
-            alike(what, token(other)[:, 0], token(x)[:, 0], tolerance=0.0),
-            Measure("a decoder with statistics over the sequence", "is refused", refused),
-        ),
+        measures=(against_torch(), alone(), moments(), each_reading(), in_a_decoder()),
         wrong=(
-            Wrong("statistics over the sequence", alike(what, sequence(other)[:, 0], sequence(x)[:, 0], tolerance=0.0)),
-            Wrong("the sample's deviation, n − 1", alike(name, token(x), (x - mean) / x.std(-1, keepdim=True))),
+            broken_block(
+                "statistics over the sequence, as the notes can be read", forward, lambda right: _over_lines, alone
+            ),
+            broken_block(
+                "the sample's deviation, n − 1",
+                forward,
+                lambda right: lambda self, x, valid=None: right(self, x, valid) * math.sqrt(15 / 16),
+                moments,
+            ),
+            broken_block(
+                "ε outside the root",
+                forward,
+                lambda right: (
+                    lambda self, x, valid=None: (
+                        (x - x.mean(-1, True)) / (x.std(-1, correction=0, keepdim=True) + self.eps)
+                    )
+                ),
+                against_torch,
+            ),
+            broken_block(
+                "ε inside the root, whatever the setting says",
+                deviation,
+                lambda right: lambda self, variance: (variance + self.eps).sqrt(),
+                each_reading,
+            ),
+            broken_block(
+                "padding counted in the statistics",
+                forward,
+                lambda right: lambda self, x, valid=None: right(self, x, None),
+                each_reading,
+            ),
+            broken_block(
+                "recipes that let a decoder normalise over the sequence",
+                "clearhead.recipe.norm.LayerNormSpec.mixes_positions",
+                lambda right: lambda self: False,
+                in_a_decoder,
+            ),
         ),
         notes=(
             f"With statistics over the sequence the first token moves by {leak:.2f} when later tokens change: in a "
@@ -46,33 +116,100 @@ def layer_norm() -> Evidence:
     )
 
 
+def _normalised(x: Tensor, valid: Tensor, *, axis: str, inside: bool) -> Tensor:
+    """The formula, a line and a statistic at a time, in double precision; ε = 0.01."""
+    out = torch.zeros_like(x)
+    for line in range(len(x)):
+        tokens = x[line, valid[line]].double().numpy()
+        over = 1 if axis == "token" else 0
+        mean, deviation = tokens.mean(over, keepdims=True), tokens.std(over, keepdims=True)
+        root = np.sqrt(deviation**2 + 1e-2) if inside else deviation + 1e-2
+        out[line, valid[line]] = torch.tensor((tokens - mean) / root, dtype=x.dtype)
+    return out
+
+
+def _over_lines(self: LayerNorm, x: Tensor, valid: Tensor | None = None) -> Tensor:
+    return (x - x.mean(1, keepdim=True)) / (x.var(1, correction=0, keepdim=True) + self.eps).sqrt()
+
+
 def add_and_norm() -> Evidence:
-    """L0.11: our layer, post and pre, against torch's own encoder layer with the same weights."""
+    """L0.11: our layer, post and pre, against torch's own encoder layer with the same weights, with padding."""
     x = torch.randn(2, 6, 24)
-    results: dict[str, tuple[Tensor, Tensor]] = {}
+    valid = torch.ones(2, 6, dtype=torch.bool)
+    valid[1, 4:] = False
+    layers = {}
     for place in ("post", "pre"):
         reference = encoder_layer(width=24, heads=3, hidden=40, norm_first=place == "pre")
-        layer = layer_like(reference, place)
+        layers[place] = (layer_like(reference, place), reference)
+
+    def results(place: str) -> tuple[Tensor, Tensor]:
+        layer, reference = layers[place]
         with torch.no_grad():
-            results[place] = (layer(x, AttentionContext()), reference(x))
-    f = nn.Linear(24, 24)
-    norm = LayerNorm(width=24)
-    with torch.no_grad():
-        wrapped, written = AddNorm(norm, place="post")(x, f), norm(x + f(x))
-        inside_out = norm(x) + f(x)
-    name = "LN(X + Sublayer(X))"
+            mine = layer(x, AttentionContext(valid=valid), valid=valid)
+            return mine[valid], reference(x, src_key_padding_mask=~valid)[valid]
+
+    def post() -> Measure:
+        return alike("post-LN layer against torch.nn.TransformerEncoderLayer, padded lines", *results("post"))
+
+    def pre() -> Measure:
+        return alike("pre-LN layer against the same with norm_first, padded lines", *results("pre"))
+
+    def formula() -> Measure:
+        f, norm = nn.Linear(24, 24), LayerNorm(width=24)
+        with torch.no_grad():
+            return alike("LN(X + Sublayer(X))", AddNorm(norm, place="post")(x, f), F.layer_norm(x + f(x), (24,)))
+
+    forward = "clearhead.blocks.residual.AddNorm.forward"
     return Evidence(
         measures=(
-            alike(name, wrapped, written),
-            alike("post-LN layer against torch.nn.TransformerEncoderLayer", *results["post"]),
-            alike("pre-LN layer against the same with norm_first", *results["pre"]),
-            far("post against pre, the same weights", results["post"][0], results["pre"][0], 0.1),
+            formula(),
+            post(),
+            pre(),
+            far(
+                "post against pre, our layer with the same weights",
+                results("post")[0],
+                _as_pre(layers["post"][0], x)[valid],
+                0.1,
+            ),
         ),
         wrong=(
-            Wrong("LN(X) + Sublayer(X)", alike(name, inside_out, written)),
-            Wrong("pre-LN taken for post-LN", alike("layer against torch's", results["pre"][0], results["post"][1])),
+            broken_block(
+                "LN(X) + Sublayer(X)",
+                forward,
+                lambda right: lambda self, x, f, valid=None: self.norm(x, valid) + f(x),
+                formula,
+            ),
+            broken_block(
+                "pre-LN whatever the setting says",
+                forward,
+                lambda right: lambda self, x, f, valid=None: x + f(self.norm(x, valid)),
+                post,
+            ),
+            broken_block(
+                "post-LN whatever the setting says",
+                forward,
+                lambda right: lambda self, x, f, valid=None: self.norm(x + f(x), valid),
+                pre,
+            ),
+            broken_block(
+                "padding that is taken for tokens",
+                "clearhead.attention.paths.attend_heads",
+                lambda right: lambda *given: right(*given[:-1], dataclasses.replace(given[-1], valid=None)),
+                post,
+            ),
         ),
     )
+
+
+def _as_pre(layer: Layer, x: Tensor) -> Tensor:
+    """The same layer with its norms before the sublayers."""
+    for wrap in (layer.around_attention, layer.around_feedforward):
+        wrap.place = "pre"
+    with torch.no_grad():
+        out: Tensor = layer(x, AttentionContext())
+    for wrap in (layer.around_attention, layer.around_feedforward):
+        wrap.place = "post"
+    return out
 
 
 def outer_relu() -> Evidence:
@@ -82,34 +219,54 @@ def outer_relu() -> Evidence:
     standard.load_state_dict(outer.state_dict())
     x = torch.randn(1, 400, width)
     W1, b1, W2, b2 = outer.up.weight.T, outer.up.bias, outer.down.weight.T, outer.down.bias
-    one_map = torch.relu(x @ (W1 @ W2) + b1 @ W2 + b2)
+    one_map = torch.relu(x @ (W1 @ W2) + b1 @ W2 + b2).detach()
     # along a straight line of inputs each ReLU bends the output where it opens: count the bends
     t = torch.linspace(-6, 6, 4001, dtype=torch.float64)
     start, direction = torch.randn(2, width, dtype=torch.float64)
     along = (start + t[:, None] * direction)[None]
+
+    def collapses() -> Measure:
+        with torch.no_grad():
+            return alike("the net of the notes against ReLU(X(W₁W₂) + b₁W₂ + b₂), one linear map", outer(x), one_map)
+
+    def bends(name: str, net: nn.Module) -> Measure:
+        what, most = f"bends of an output along a line: {name}", name == "ReLU outside"
+        with torch.no_grad():
+            seen = _bends(net.double()(along)[0, :, 0])
+        net.float()
+        return Measure(what, 1 if most else hidden // 5, seen, relation="≤" if most else "≥")
+
     with torch.no_grad():
         curves = {"outer": outer.double()(along)[0, :, 0], "standard": standard.double()(along)[0, :, 0]}
-    bends = {name: _bends(curve) for name, curve in curves.items()}
     outer.float(), standard.float()
-    name = "the net against ReLU(X(W₁W₂) + b₁W₂ + b₂), one linear map"
     points = slice(None, None, 100)
+    folder = "clearhead.blocks.feedforward"
     return Evidence(
-        measures=(
-            alike(name, outer(x), one_map),
-            Measure("bends of an output along a line: ReLU outside", 1, bends["outer"], relation="≤"),
-            Measure("bends of an output along a line: standard", 10, bends["standard"], relation="≥"),
-        ),
+        measures=(collapses(), bends("ReLU outside", outer), bends("standard", standard)),
         wrong=(
-            Wrong("the standard net taken for one linear map", alike(name, torch.relu(standard(x)), one_map)),
-            Wrong(
-                "the standard net taken for one with a single bend",
-                Measure("bends of an output along a line", 1, bends["standard"], relation="≤"),
+            broken_block(
+                "the notes' net with its ReLU inside",
+                f"{folder}.OuterFeedForward.forward",
+                lambda right: StandardFeedForward.forward,
+                collapses,
+            ),
+            broken_block(
+                "the standard net with its ReLU outside",
+                f"{folder}.StandardFeedForward.forward",
+                lambda right: OuterFeedForward.forward,
+                lambda: bends("standard", standard),
+            ),
+            broken_block(
+                "the standard net without a ReLU",
+                f"{folder}.StandardFeedForward.forward",
+                lambda right: lambda self, x: self.down(self.up(x)),
+                lambda: bends("standard", standard),
             ),
         ),
         figures=(
             Lines(
                 title=f"One output while the input moves along a line (d_ff = {hidden}, the same weights)",
-                alt=f"The net of the notes bends at most once, the standard one {bends['standard']} times.",
+                alt=f"The net of the notes bends at most once, the standard one {_bends(curves['standard'])} times.",
                 x_label="place on the line",
                 y_label="output",
                 series=tuple(
@@ -130,35 +287,65 @@ def _bends(curve: Tensor) -> int:
 
 def point_wise() -> Evidence:
     """L0.13: tokens are independent: permuting tokens permutes the outputs, and batch and context keep their shape."""
-    net = StandardFeedForward(width=12, hidden=30)
-    x = torch.randn(3, 7, 12)
-    order = torch.randperm(7)
-    wider = nn.Sequential(nn.Linear(12, 30), nn.ReLU(), nn.Linear(30, 9))  # E → V with V ≠ E, no residual around it
+    batch, context, width = 3, 7, 12
+    nets = {kind: _net(kind, width) for kind in ("standard", "outer", "gated", "single")}
+    x, order = torch.randn(batch, context, width), torch.randperm(context)
 
-    def mixing(tokens: Tensor) -> Tensor:
-        out: Tensor = net(tokens.cumsum(1))
-        return out
+    def permuted() -> Measure:
+        worst = max(gap(net(x[:, order]), net(x)[:, order]) for net in nets.values())
+        what = f"FFN(permuted tokens) against the permuted FFN(tokens), {len(nets)} kinds: max|Δ|"
+        return Measure(what, 0.0, worst, tolerance=1e-6)
 
-    try:
-        AddNorm(LayerNorm(width=12), place="pre")(x, wider)
-        residual = "adds up"
-    except RuntimeError:
-        residual = "cannot be added"
-    name = "FFN(permuted tokens) against the permuted FFN(tokens)"
+    def alone() -> Measure:
+        worst = max(gap(net(x[:, 3:4])[:, 0], net(x)[:, 3]) for net in nets.values())
+        return Measure(f"a token alone against the same in its context, {len(nets)} kinds", 0.0, worst, tolerance=1e-6)
+
+    def added(out: int) -> str:
+        """X + FFN(X) by Add & Norm, for a net whose second map has this many outputs."""
+        net = _net("standard", width)
+        net.down = nn.Linear(30, out)
+        try:
+            return str(tuple(AddNorm(LayerNorm(width=width), place="pre")(x, net).shape))
+        except RuntimeError:
+            return "cannot be added"
+
+    def mixed(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return lambda self, tokens: right(self, tokens.cumsum(1))
+
+    residual = f"X + FFN(X) for E = V = {width}"
     return Evidence(
         measures=(
-            Measure("shape, B × C × E in and B × C × V out", "(3, 7, 12)", str(tuple(net(x).shape))),
-            alike(name, net(x[:, order]), net(x)[:, order], tolerance=1e-6),
-            alike("a token alone against the same in its context", net(x[:, 3:4])[:, 0], net(x)[:, 3], tolerance=1e-6),
+            Measure(
+                f"shapes of FFN(X), B × C × E, {len(nets)} kinds",
+                str((batch, context, width)),
+                " ".join({str(tuple(net(x).shape)) for net in nets.values()}),
+            ),
+            permuted(),
+            alone(),
+            Measure(residual, str((batch, context, width)), added(width)),
         ),
         wrong=(
-            Wrong(
-                "a net that is fed running sums, so that tokens see each other",
-                alike(name, mixing(x[:, order]), mixing(x)[:, order], 1e-6),
+            broken_block(
+                "the standard net fed running sums, so that tokens see each other",
+                "clearhead.blocks.feedforward.StandardFeedForward.forward",
+                mixed,
+                permuted,
             ),
-            Wrong(
-                "V ≠ E inside Add & Norm",
-                Measure("X (… × 12) + FFN(X) (… × 9)", "adds up", residual),
+            broken_block(
+                "the gated net fed running sums",
+                "clearhead.blocks.feedforward.GatedFeedForward.forward",
+                mixed,
+                alone,
             ),
+            Wrong("V ≠ E inside Add & Norm", Measure(residual, str((batch, context, width)), added(width - 3))),
         ),
     )
+
+
+def _net(kind: str, width: int) -> Any:
+    """A net of the product, built from the settings of a recipe."""
+    settings = [f"model.width={width}", "model.heads=1", f"model.feedforward.kind={kind}"]
+    if kind != "single":
+        settings.append("model.feedforward.width=30")
+    model = build(read_recipe(None, "model.family=encoder", "model.vocabulary.source=20", *settings), seed=1).eval()
+    return model.get_submodule("encoder.layers.0.feedforward").requires_grad_(requires_grad=False)

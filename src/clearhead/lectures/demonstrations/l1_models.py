@@ -1,15 +1,22 @@
 """L1.4, L1.7, L1.8, L1.10, L1.11: the encoder-decoder, its layers, what the residual does, order, and memory."""
 
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clearhead.attention import AttentionContext
 from clearhead.blocks import Embedding, Output, Stack
-from clearhead.costing import cost
-from clearhead.costing.tracing import attention_path, saved_bytes
 from clearhead.drawing.figure import Lines, Series
-from clearhead.lectures.demonstrations.compare import alike, far, gap
+from clearhead.lectures.demonstrations.broken import broken_block
+from clearhead.lectures.demonstrations.compare import alike
+from clearhead.lectures.demonstrations.l0_attention import sees_everything
 from clearhead.lectures.demonstrations.pytorch import encoder_layer, layer_like, norm_like, randomise
 from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
 from clearhead.models import EncoderModel, Seq2Seq, build
@@ -30,33 +37,75 @@ def three_steps() -> Evidence:
     randomise(reference)
     model = _like(reference, width, vocabulary)
     source, target = torch.randint(4, vocabulary, (2, 7)), torch.randint(4, vocabulary, (2, 5))
+    source[1, 5:] = 0  # padding
+    valid = source != 0
     table, where = model.get_parameter("decoder.embedding.tokens.weight"), sinusoids(7, width)
     with torch.no_grad():
         x, y = table[source] * width**0.5 + where, table[target] * width**0.5 + where[:5]
-        encoded = reference.encoder(x)
-        ahead = torch.ones(5, 5).triu(1).bool()  # torch's masks are True where it must not look
-        decoded = reference.decoder(y, encoded, tgt_mask=ahead)
-        steps = (
-            model.get_submodule("encoder.embedding")(source, torch.arange(7), 7),
-            model.encode(source).states,
-            model.states(source, target),
-            model(source, target),
+        encoded = reference.encoder(x, src_key_padding_mask=~valid)  # torch's masks are True where it must not look
+        ahead = torch.ones(5, 5).triu(1).bool()
+        decoded = reference.decoder(y, encoded, tgt_mask=ahead, memory_key_padding_mask=~valid)
+
+    @torch.no_grad()
+    def represent() -> Measure:
+        mine = model.get_submodule("encoder.embedding")(source, torch.arange(7), 7)
+        return alike("step 1, represent: embedding and position", mine[valid], x[valid])
+
+    @torch.no_grad()
+    def encode() -> Measure:
+        mine = model.encode(source).states
+        return alike(
+            "step 2, encode: against torch.nn.Transformer's encoder, padded lines", mine[valid], encoded[valid]
         )
-        unmasked = reference.decoder(y, encoded)
-        unread = reference.decoder(y, torch.zeros_like(encoded), tgt_mask=ahead)
-    name = "decoder states"
+
+    @torch.no_grad()
+    def decode() -> Measure:
+        return alike("step 3, decode: against its decoder", model.states(source, target), decoded)
+
+    @torch.no_grad()
+    def step_by_step() -> Measure:
+        state, logits, ends = model.start(source), [], (1, 2, 5)
+        for first, last in zip((0, *ends), ends, strict=False):
+            logits.append(model.step(target[:, first:last], state))
+        expected = (decoded @ table.T)[:, [end - 1 for end in ends]]
+        return alike(
+            "step 3, predict: logits, tokens added to a cache", torch.stack(logits, 1), expected, tolerance=1e-4
+        )
+
+    heads = "clearhead.attention.paths.attend_heads"
     return Evidence(
-        measures=(
-            alike("step 1, represent: embedding and position", steps[0], x),
-            alike("step 2, encode: against torch.nn.Transformer's encoder", steps[1], encoded),
-            alike("step 3, decode: against its decoder", steps[2], decoded),
-            alike("step 3, predict: logits", steps[3], decoded @ table.T, tolerance=1e-4),
-        ),
+        measures=(represent(), encode(), decode(), step_by_step()),
         wrong=(
-            Wrong("a decoder that sees the future", alike(name, unmasked, steps[2])),
-            Wrong("a decoder that does not read the encoder", alike(name, unread, steps[2])),
+            broken_block(
+                "positions that start at 1",
+                "clearhead.positions.absolute.SinusoidalPosition.forward",
+                lambda right: lambda self, positions, end: right(self, positions + 1, end + 1),
+                represent,
+            ),
+            broken_block("an encoder that reads padding", heads, _reads_padding, encode),
+            broken_block("a decoder that sees the future", heads, sees_everything, decode),
+            broken_block(
+                "a decoder that does not read the encoder",
+                "clearhead.blocks.layer.Layer.forward",
+                lambda right: (
+                    lambda self, x, context, *, memory=None, **rest: right(
+                        self, x, context, memory=None if memory is None else torch.zeros_like(memory), **rest
+                    )
+                ),
+                decode,
+            ),
+            broken_block(
+                "a causal mask aligned to the upper left, with a cache",
+                "clearhead.attention.context.causal_mask",
+                lambda right: lambda n, m, *device: right(n, m, *device).tril(0),
+                step_by_step,
+            ),
         ),
     )
+
+
+def _reads_padding(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *given: right(*given[:-1], dataclasses.replace(given[-1], valid=None))
 
 
 def _like(reference: nn.Transformer, width: int, vocabulary: int) -> Seq2Seq:
@@ -77,198 +126,168 @@ def _like(reference: nn.Transformer, width: int, vocabulary: int) -> Seq2Seq:
 
 
 def a_layer() -> Evidence:
-    """L1.7: attention, then feed-forward, each with Add & Norm, layer by layer against torch's."""
+    """L1.7: attention, then feed-forward, each with Add & Norm, layer by layer against torch's, with padding."""
     depth, width = 3, 24
     references = [encoder_layer(width=width, heads=3, hidden=40, norm_first=False) for _ in range(depth)]
     layers = [layer_like(reference, "post") for reference in references]
     x = torch.randn(2, 6, width)
-    measures, state = [], x
-    with torch.no_grad():
-        for index, (mine, other) in enumerate(zip(layers, references, strict=True)):
-            expected = other(state)
-            measures.append(
-                alike(
-                    f"layer {index + 1} against torch.nn.TransformerEncoderLayer",
-                    mine(state, AttentionContext()),
-                    expected,
-                )
-            )
-            state = expected
-        first = layers[0]
-        attended = first.around_attention(x, first.attention)
-        written = first.around_feedforward(attended, first.feedforward)
-        swapped = first.around_attention(first.around_feedforward(x, first.feedforward), first.attention)
-        measures.append(
-            alike("layer 1 against LN(X + FFN(X)) of LN(X + MHA(X))", first(x, AttentionContext()), written)
-        )
-        once = first.around_feedforward.norm(x + first.feedforward(attended))
-        expected = references[0](x)
-    name = "a layer against torch's"
+    valid = torch.arange(6) < torch.tensor([[6], [4]])
+
+    @torch.no_grad()
+    def against_torch(index: int) -> Measure:
+        state = x
+        for other in references[:index]:
+            state = other(state, src_key_padding_mask=~valid)
+        expected = references[index](state, src_key_padding_mask=~valid)
+        mine = layers[index](state, AttentionContext(valid=valid), valid=valid)
+        what = f"layer {index + 1} against torch.nn.TransformerEncoderLayer, padded lines"
+        return alike(what, mine[valid], expected[valid])
+
+    layer = "clearhead.blocks.layer.Layer.forward"
     return Evidence(
-        measures=tuple(measures),
+        measures=tuple(map(against_torch, range(depth))),
         wrong=(
-            Wrong("feed-forward before attention", alike(name, swapped, expected)),
-            Wrong("the second residual taken from the layer's input", alike(name, once, expected)),
+            broken_block("feed-forward before attention", layer, lambda right: _swapped, lambda: against_torch(0)),
+            broken_block(
+                "the second residual taken from the layer's input", layer, lambda right: _once, lambda: against_torch(0)
+            ),
+            broken_block(
+                "no norm after the feed-forward net",
+                layer,
+                lambda right: (
+                    lambda self, x, context, **rest: (
+                        _attended(self, x, context) + self.feedforward(_attended(self, x, context))
+                    )
+                ),
+                lambda: against_torch(1),
+            ),
+            broken_block(
+                "attention that reads padding",
+                "clearhead.attention.paths.attend_heads",
+                _reads_padding,
+                lambda: against_torch(2),
+            ),
         ),
     )
+
+
+def _attended(layer: Any, x: Tensor, context: AttentionContext) -> Tensor:
+    out: Tensor = layer.around_attention(x, partial(layer.attention, context=context))
+    return out
+
+
+def _swapped(layer: Any, x: Tensor, context: AttentionContext, **_: Any) -> Tensor:
+    return _attended(layer, layer.around_feedforward(x, layer.feedforward), context)
+
+
+def _once(layer: Any, x: Tensor, context: AttentionContext, **_: Any) -> Tensor:
+    out: Tensor = layer.around_feedforward.norm(x + layer.feedforward(_attended(layer, x, context)))
+    return out
+
+
+STEPS = 40
+PLACES = ("pre", "post")
 
 
 def deep_with_residuals() -> Evidence:
-    """L1.8: 24 layers with and without x + f(x): what comes through, and what is learnt in 40 steps."""
-    steps = 40
-    through = {residual: _tells_apart(residual) for residual in (True, False)}
-    losses = {residual: _losses(residual, steps) for residual in (True, False)}
-    guess = float(torch.tensor(6.0).log())
-    what = f"loss after {steps} steps of copying (guessing: {guess:.2f})"
+    """L1.8: 24 layers, pre-LN and post-LN, with and without x + f(x): what comes through, and what is learnt."""
+    variants = list(itertools.product(PLACES, (True, False)))
+    through = {variant: _tells_apart(*variant) for variant in variants}
+    losses = {variant: _losses(*variant) for variant in variants}
+    guess = math.log(SYMBOLS)
+    names = {variant: f"{variant[0]}-LN, {'with' if variant[1] else 'without'} the residual" for variant in variants}
+    gained = {place: losses[place, False][-1] - losses[place, True][-1] for place in PLACES}
+    learnt = f"loss after {STEPS} steps of copying (guessing: {guess:.2f})"
     gradient = "‖∂(y₀ − y₁)/∂x‖ through 24 layers"
-    at = tuple(float(step) for step in range(0, steps, 4))
+
+    def without() -> Measure:
+        return Measure(f"{learnt}: pre-LN", guess / 2, _losses("pre", True)[-1], relation="≤")
+
+    def through_post() -> Measure:
+        return Measure(f"{gradient}: post-LN", 1e-3, _tells_apart("post", True), relation="≥")
+
+    at = tuple(float(step) for step in range(0, STEPS, 4))
     return Evidence(
         measures=(
-            Measure(f"{gradient}, with residuals", 1e-2, through[True], relation="≥"),
-            Measure(f"{what}, with residuals", 0.5, losses[True][-1], relation="≤"),
-            Measure(f"{what}, without", 1.2, losses[False][-1], relation="≥"),
+            Measure(f"{gradient}, {names['pre', True]}", 1e-3, through["pre", True], relation="≥"),
+            Measure(f"{gradient}, {names['post', True]}", 1e-3, through["post", True], relation="≥"),
+            Measure(f"{gradient}, {names['pre', False]}", 1e-3, through["pre", False], relation="≤"),
+            Measure(f"{gradient}, {names['post', False]}", 1e-3, through["post", False], relation="≤"),
+            Measure(f"{learnt}, {names['pre', True]}", guess / 2, losses["pre", True][-1], relation="≤"),
+            Measure(f"{learnt}, {names['pre', False]}", 0.9 * guess, losses["pre", False][-1], relation="≥"),
+            Measure(f"{learnt}, {names['post', True]}", 0.9 * guess, losses["post", True][-1], relation="≥"),
+            Measure(f"{learnt}, {names['post', False]}", 0.9 * guess, losses["post", False][-1], relation="≥"),
         ),
         wrong=(
-            Wrong("no residuals, the gradient", Measure(gradient, 1e-2, through[False], relation="≥")),
-            Wrong("no residuals, training", Measure(what, 0.5, losses[False][-1], relation="≤")),
+            broken_block("pre-LN that drops its residual", _ADD_NORM, _without_residual, without),
+            broken_block("post-LN that drops its residual", _ADD_NORM, _without_residual, through_post),
+            Wrong(
+                "the claim without its condition: post-LN learns as soon",
+                Measure(f"{learnt}: post-LN", guess / 2, losses["post", True][-1], relation="≤"),
+            ),
+        ),
+        tables=(
+            EvidenceTable(
+                "24 layers, the same weights, data and steps",
+                ("variant", gradient, learnt),
+                tuple((names[variant], through[variant], losses[variant][-1]) for variant in variants),
+            ),
         ),
         figures=(
             Lines(
-                title="24 layers learn to copy their input: with the residual they do, without it they do not",
-                alt="With residuals the loss falls nearly to 0; without them it stays where guessing is.",
+                title="24 layers learn to copy their input: with the residual and pre-LN they do",
+                alt="With pre-LN and the residual the loss falls nearly to 0; the three others stay where guessing is.",
                 x_label="step",
                 y_label="loss",
-                series=tuple(
-                    Series(name, at, tuple(losses[residual][::4]))
-                    for name, residual in (("x + f(x)", True), ("f(x) alone", False))
-                ),
+                series=tuple(Series(names[variant], at, tuple(losses[variant][::4])) for variant in variants),
             ),
         ),
         notes=(
-            f"Without residuals {through[False]:.0e} of what tells two tokens apart comes through: attention has "
-            "averaged them into one.",
+            f"The residual lowers the loss by {gained['pre']:.2f} with pre-LN, by {gained['post']:.2f} with post-LN.",
+            "Post-LN is what the slides print: with the residual, what tells two tokens apart comes through, but "
+            f"{STEPS} steps make no use of it.",
         ),
     )
 
 
-def _deep(residual: bool) -> EncoderModel:
-    sizes = ["model.layers=24", "model.width=16", "model.heads=2", "model.vocabulary.source=10"]
+_ADD_NORM = "clearhead.blocks.residual.AddNorm.forward"
+SYMBOLS = 6
+
+
+def _without_residual(right: Callable[..., Any]) -> Callable[..., Any]:
+    def forward(self: Any, x: Tensor, f: Any, valid: Any = None) -> Any:
+        return f(self.norm(x, valid)) if self.place == "pre" else self.norm(f(x), valid)
+
+    return forward
+
+
+def _deep(place: str, residual: bool) -> EncoderModel:
+    sizes = ["model.layers=24", "model.width=16", "model.heads=2", f"model.vocabulary.source={4 + SYMBOLS}"]
     off = ["model.dropout.residual=0.0", "model.dropout.embedding=0.0", f"model.residual={str(residual).lower()}"]
-    model = build(read_recipe(None, "model.family=encoder", *sizes, *off), seed=0)
+    recipe = read_recipe(None, "model.family=encoder", *sizes, *off, f"model.norm.place={place}")
+    model = build(recipe, seed=0)
     assert isinstance(model, EncoderModel)
     return model
 
 
-def _tells_apart(residual: bool) -> float:
+def _tells_apart(place: str, residual: bool) -> float:
     """How much of what makes two tokens different comes through the stack, by derivative."""
-    model, inputs = _deep(residual).eval(), list[Tensor]()
+    model, inputs = _deep(place, residual).eval(), list[Tensor]()
     model.get_submodule("encoder.embedding").register_forward_hook(lambda _module, _inputs, out: inputs.append(out))
-    out = model(torch.tensor([[4, 5, 6, 7, 8, 9]]))
+    out = model(torch.arange(4, 4 + SYMBOLS)[None])
     (gradient,) = torch.autograd.grad((out[0, 0] - out[0, 1]) @ torch.ones(16).cumsum(0), inputs)
     return float(gradient.norm())
 
 
-def _losses(residual: bool, steps: int) -> list[float]:
+def _losses(place: str, residual: bool) -> list[float]:
     torch.manual_seed(20)
-    model, head = _deep(residual), nn.Linear(16, 10)
+    model, head = _deep(place, residual), nn.Linear(16, 4 + SYMBOLS)
     optimizer = torch.optim.AdamW([*model.parameters(), *head.parameters()], lr=3e-3)
-    ids, losses = torch.randint(4, 10, (8, 8)), []
-    for _ in range(steps):
+    ids, losses = torch.randint(4, 4 + SYMBOLS, (8, 8)), []
+    for _ in range(STEPS):
         loss = F.cross_entropy(head(model(ids)).flatten(0, 1), ids.flatten())
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         losses.append(float(loss.detach()))
     return losses
-
-
-def order_must_be_added() -> Evidence:
-    """L1.10: without positions a Transformer sees a set; with them it sees an order; no token waits for another."""
-    ids, order = torch.tensor([[5, 6, 7, 8, 9, 10]]), torch.tensor([3, 0, 5, 1, 4, 2])
-    results: dict[str, tuple[Tensor, Tensor]] = {}
-    for kind in ("none", "sinusoidal"):
-        sizes = ["model.layers=2", "model.width=16", "model.heads=2", "model.vocabulary.source=40"]
-        model = build(read_recipe(None, "model.family=encoder", *sizes, f"model.position.kind={kind}"), seed=5).eval()
-        with torch.no_grad():
-            results[kind] = (model(ids[:, order]), model(ids)[:, order])
-    rnn = nn.GRU(16, 16, batch_first=True)
-    x = torch.randn(1, 6, 16)
-    with torch.no_grad():
-        recurrent = (rnn(x[:, order])[0], rnn(x)[0][:, order])
-    name = "model(permuted tokens) against the permuted model(tokens)"
-    return Evidence(
-        measures=(
-            alike(f"{name}, no positions", *results["none"]),
-            far(f"{name}, sinusoidal positions", *results["sinusoidal"], 0.01),
-        ),
-        wrong=(
-            Wrong("a model with positions taken for one that sees a set", alike(name, *results["sinusoidal"])),
-            Wrong("a recurrent net, which has its order built in", alike(name, *recurrent)),
-        ),
-        notes=(f"With positions the permutation moves the outputs by {gap(*results['sinusoidal']):.2f}.",),
-    )
-
-
-def memory_grows() -> Evidence:
-    """L1.11: bytes that an encoder layer keeps for its backward pass, counted tensor by tensor, over the length."""
-    heads, lengths = 4, (64, 128, 256, 512)
-    sizes = ["model.layers=1", "model.width=32", f"model.heads={heads}", "model.vocabulary.source=40"]
-    off = ["model.vocabulary.pad=none", "model.dropout.residual=0.0", "model.dropout.embedding=0.0"]
-    recipe = read_recipe(None, "model.family=encoder", *sizes, *off)
-    model, bill = build(recipe, seed=1), cost(recipe)
-    formulas = {"explicit": bill.saved, "fused": bill.fused.saved}
-    kept: dict[str, list[int]] = {}
-    for path in formulas:
-        attention_path(model, path)
-        kept[path] = [_saved_for(model, length) for length in lengths]
-    wrong_by = {
-        path: sum(abs(formulas[path].at(n=n, B=2) - seen) for n, seen in zip(lengths, kept[path], strict=True))
-        for path in formulas
-    }
-    # bytes(n) = an + cn², so c = (bytes(2n) − 2 bytes(n)) / 2n²; two lines are kept, so a line has half of it
-    square = {path: (seen[3] - 2 * seen[2]) / (2 * 256**2) / 2 for path, seen in kept.items()}
-    what = "bytes for each pair of tokens (the n² part)"
-    return Evidence(
-        measures=(
-            Measure(f"{what}, explicit path: 4h", 4 * heads, square["explicit"], tolerance=0.1),
-            Measure(f"{what}, fused path", 0, square["fused"], tolerance=0.1),
-            Measure("formula − bytes counted, four lengths, explicit", 0, wrong_by["explicit"]),
-            Measure("formula − bytes counted, four lengths, fused", 0, wrong_by["fused"]),
-        ),
-        wrong=(
-            Wrong(
-                "the explicit path taken for one that keeps no weights",
-                Measure(what, 0, square["explicit"], tolerance=0.1),
-            ),
-            Wrong(
-                "the formula of the fused path for the explicit one",
-                Measure("formula − bytes counted, n = 512", 0, formulas["fused"].at(n=512, B=2) - kept["explicit"][3]),
-            ),
-        ),
-        tables=(
-            EvidenceTable(
-                f"Bytes that an encoder layer keeps for its backward pass (d = 32, h = {heads}, two lines)",
-                ("n", "explicit", "fused"),
-                tuple(zip(lengths, kept["explicit"], kept["fused"], strict=True)),
-            ),
-        ),
-        figures=(
-            Lines(
-                title="Bytes that an encoder layer keeps for its backward pass",
-                alt="Both axes are logarithmic: the explicit path rises towards slope 2, the fused one has slope 1.",
-                x_label="tokens n",
-                y_label="bytes",
-                log_x=True,
-                log_y=True,
-                series=tuple(
-                    Series(name, tuple(map(float, lengths)), tuple(map(float, kept[path])))
-                    for name, path in (("weights kept: n²", "explicit"), ("fused: n", "fused"))
-                ),
-            ),
-        ),
-    )
-
-
-def _saved_for(model: nn.Module, length: int) -> int:
-    ids = torch.randint(4, 40, (2, length))
-    return saved_bytes(lambda: model(ids), model)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from clearhead.blocks import Memory
 from clearhead.drawing.figure import Lines, Series
-from clearhead.lectures.demonstrations.compare import alike, far
+from clearhead.lectures.demonstrations.broken import broken_block
+from clearhead.lectures.demonstrations.compare import ROUNDING, far, gap
 from clearhead.lectures.evidence import Evidence, Measure, Wrong
 from clearhead.models import build, influence
 from clearhead.recipe import read_recipe
@@ -95,30 +96,51 @@ def _copies(attention: str) -> float:
 def seq2seq_with_attention() -> Evidence:
     """L1.3: Bahdanau's and Luong's decoders against loops, and h from a recurrent net or from a Transformer."""
     ids, memory = [1, 7, 4, 9], torch.randn(6, 16)
-    outputs: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
-    with torch.no_grad():
-        for kind, loop in (("bahdanau", _bahdanau), ("luong", _luong)):
-            decoder: Any = _recurrent(kind)
-            mine = decoder(torch.tensor([ids]), memory=Memory(memory[None], None))[0]
-            outputs[kind] = (
-                mine,
-                loop(decoder, ids, memory, early=kind == "bahdanau"),
-                loop(decoder, ids, memory, early=kind != "bahdanau"),
-            )
+    loops = {"bahdanau": _bahdanau, "luong": _luong}
+    decoders: dict[str, Any] = {kind: _recurrent(kind) for kind in loops}
+    padded = Memory(torch.cat((memory, torch.randn(2, 16)))[None], torch.arange(8)[None] < 6)
+
+    @torch.no_grad()
+    def against_its_loop(kind: str, early: bool) -> Measure:
+        """All steps in one call, then token by token with a cache, over a memory without and with padding."""
+        decoder, expected = decoders[kind], loops[kind](decoders[kind], ids, memory, early=early)
+        worst = 0.0
+        for pool in (Memory(memory[None], None), padded):
+            cache = decoder.new_cache()
+            parts = [decoder(torch.tensor([[token]]), memory=pool, cache=cache)[0] for token in ids]
+            both = decoder(torch.tensor([ids]), memory=pool)[0], torch.cat(parts)
+            worst = max(worst, *(gap(out, expected) for out in both))
+        what = f"{kind} against its loop, also padded and with a cache: max|Δ|"
+        return Measure(what, 0.0, worst, tolerance=ROUNDING)
+
+    def right(kind: str) -> Measure:
+        return against_its_loop(kind, kind == "bahdanau")
+
     swapped = {name: _logits(*settings) for name, settings in _PAIRS.items()}
+    attention = "clearhead.blocks.alignment.StateAttention"
     return Evidence(
         measures=(
-            *(alike(f"{kind} against its loop", mine, loop) for kind, (mine, loop, _) in outputs.items()),
+            *map(right, loops),
             *(
                 far(f"{name}: outputs when the first source token changes", *pair, 1e-4)
                 for name, pair in swapped.items()
             ),
         ),
         wrong=(
-            Wrong(
-                "bahdanau that asks after its step", alike("bahdanau", outputs["bahdanau"][0], outputs["bahdanau"][2])
+            broken_block(
+                "bahdanau that averages the memory instead of attending",
+                f"{attention}.forward",
+                lambda _: lambda self, states, pool: pool.values.mean(1, keepdim=True).expand(-1, states.shape[1], -1),
+                lambda: right("bahdanau"),
             ),
-            Wrong("luong that asks before its step", alike("luong", outputs["luong"][0], outputs["luong"][2])),
+            broken_block(
+                "luong that attends to padding",
+                f"{attention}.prepare",
+                lambda right: lambda self, memory: right(self, Memory(memory.states, None)),
+                lambda: right("luong"),
+            ),
+            Wrong("bahdanau that asks after its step", against_its_loop("bahdanau", early=False)),
+            Wrong("luong that asks before its step", against_its_loop("luong", early=True)),
         ),
         notes=("Bahdanau's state asks before each step, Luong's after it; each is the wrong variant of the other.",),
     )

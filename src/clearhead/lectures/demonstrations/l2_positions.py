@@ -1,77 +1,91 @@
 """L2.10 to L2.12: sinusoidal positions in three layouts, which schemes notice a shift, and learned relative ones."""
 
 import math
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from clearhead.attention import AttentionContext, MultiHeadAttention
+from clearhead.costing.tracing import attention_path
 from clearhead.drawing.figure import Bars, Heat
 from clearhead.errors import RecipeError
-from clearhead.lectures.demonstrations.compare import alike, far, gap
+from clearhead.lectures.demonstrations.broken import broken_block
+from clearhead.lectures.demonstrations.compare import ROUNDING, alike, far, gap
 from clearhead.lectures.demonstrations.pytorch import randomise
-from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
+from clearhead.lectures.demonstrations.ways import alike_on_every_path, gaps
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure
 from clearhead.models import EncoderModel, build
-from clearhead.positions import ShawPosition, sinusoids
+from clearhead.positions import ShawPosition, SinusoidalPosition
 from clearhead.recipe import PositionSpec, kinds, preset_names, read_recipe
+
+SINUSOIDS = "clearhead.positions.absolute.sinusoids"
 
 
 def three_layouts() -> Evidence:
-    """L2.10: each layout against its formula; a shift is a rotation; who uses it."""
-    n, d = 50, 32
+    """L2.10: the module in each layout against its formula, a shift as a rotation, and who uses it."""
+    n, d, shift = 300, 32, 7  # more positions than the table begins with
     half = d // 2
+    at = torch.arange(n)
+    tables = {
+        "interleaved": _sines(n, d, lambda i: 10_000 ** (-2 * i / d), interleaved=True),
+        "halves": _sines(n, d, lambda i: 10_000 ** (-2 * i / d), interleaved=False),
+        "tensor2tensor": _sines(n, d, lambda i: 10_000 ** (-i / (half - 1)), interleaved=False),
+    }
+    names = {
+        "interleaved": "interleaved (the paper): sin, cos in turn, ω_i = 10000^(−2i/d)",
+        "halves": "halves (MarianMT): all sines, then all cosines",
+        "tensor2tensor": "tensor2tensor: the same with ω_i = 10000^(−i/(d/2−1))",
+    }
 
-    def written(angle_of: object, interleaved: bool) -> Tensor:
-        assert callable(angle_of)
-        table = torch.empty(n, d)
-        for p in range(n):
-            for i in range(half):
-                angle = p * angle_of(i)
-                at = (2 * i, 2 * i + 1) if interleaved else (i, half + i)
-                table[p, at[0]], table[p, at[1]] = math.sin(angle), math.cos(angle)
-        return table
+    def table(layout: Any) -> Measure:
+        module = SinusoidalPosition(width=d, layout=layout)
+        return alike(names[layout], module(at, n), tables[layout], 1e-6)
 
-    def paper(i: int) -> float:
-        return float(10_000 ** (-2 * i / d))
+    def turned() -> Measure:
+        """Row p + s is row p with each pair turned by s·ω_i: an offset looks the same everywhere."""
+        module = SinusoidalPosition(width=d)
+        here, there = module(at, n), module(at + shift, n + shift)
+        angles = shift * 10_000 ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+        sine, cosine = here[:, 0::2], here[:, 1::2]
+        c, s = angles.cos(), angles.sin()
+        rotated = torch.stack((sine * c + cosine * s, cosine * c - sine * s), dim=-1).flatten(1)
+        return alike(f"row p + {shift} against row p turned by {shift}·ω_i", there, rotated)
 
-    def tensor2tensor(i: int) -> float:
-        return float(10_000 ** (-i / (half - 1)))
-
-    table = sinusoids(n, d)
-    shift, rotated = 7, torch.empty(n, d)
-    for i in range(half):
-        c, s = math.cos(shift * paper(i)), math.sin(shift * paper(i))
-        sine, cosine = table[:, 2 * i], table[:, 2 * i + 1]
-        rotated[:, 2 * i], rotated[:, 2 * i + 1] = sine * c + cosine * s, cosine * c - sine * s
     users = [name for name in preset_names() if "sinusoidal" in _positions(name)]
-    name = "sin, cos in turn, ω_i = 10000^(−2i/d)"
     return Evidence(
         measures=(
-            alike(f"interleaved (the paper): {name}", table, written(paper, True), 1e-6),
-            alike(
-                "halves (MarianMT): all sines, then all cosines",
-                sinusoids(n, d, layout="halves"),
-                written(paper, False),
-                1e-6,
-            ),
-            alike(
-                "tensor2tensor: ω_i = 10000^(−i/(d/2−1))",
-                sinusoids(n, d, layout="tensor2tensor"),
-                written(tensor2tensor, False),
-                1e-6,
-            ),
-            alike(f"row p + {shift} against row p turned by {shift} ω_i", sinusoids(n + shift, d)[shift:], rotated),
+            *(table(layout) for layout in tables),
+            turned(),
             Measure("presets here that use them", 1, len(users), relation="≥"),
         ),
         wrong=(
-            Wrong(
-                "MarianMT's table taken for the paper's",
-                alike(name, sinusoids(n, d, layout="halves"), written(paper, True), 1e-6),
+            broken_block(
+                "MarianMT's layout where the paper's was asked for",
+                SINUSOIDS,
+                lambda right: lambda length, width, *, layout, base: right(length, width, layout="halves", base=base),
+                partial(table, "interleaved"),
             ),
-            Wrong(
-                "tensor2tensor's table taken for MarianMT's",
-                alike("halves", sinusoids(n, d, layout="tensor2tensor"), written(paper, False), 1e-6),
+            broken_block(
+                "tensor2tensor's frequencies where MarianMT's were asked for",
+                SINUSOIDS,
+                lambda right: lambda length, width, *, layout, base: right(length, width, layout="tensor2tensor"),
+                partial(table, "halves"),
+            ),
+            broken_block(
+                "positions counted from 1",
+                SINUSOIDS,
+                lambda right: lambda length, width, **more: right(length + 1, width, **more)[1:],
+                partial(table, "interleaved"),
+            ),
+            broken_block(
+                "waves of one length for all features",
+                SINUSOIDS,
+                lambda right: lambda length, width, **more: right(length, width, **(more | {"base": 1.0})),
+                turned,
             ),
         ),
         figures=(
@@ -80,12 +94,25 @@ def three_layouts() -> Evidence:
                 alt="Fast waves in the left columns, slow ones in the right columns.",
                 x_label="feature",
                 y_label="position",
-                values=tuple(tuple(row) for row in table.tolist()),
+                values=tuple(tuple(row) for row in SinusoidalPosition(width=d)(at[:50], 50).tolist()),
                 signed=True,
             ),
         ),
         notes=(f"Used by: {', '.join(users)}.",),
     )
+
+
+def _sines(n: int, d: int, frequency: Callable[[int], float], *, interleaved: bool) -> Tensor:
+    """sin(p·ω_i) and cos(p·ω_i), one number at a time."""
+    rows = []
+    for p in range(n):
+        pairs = [(math.sin(p * frequency(i)), math.cos(p * frequency(i))) for i in range(d // 2)]
+        rows.append(
+            [wave for pair in pairs for wave in pair]
+            if interleaved
+            else [wave for part in zip(*pairs, strict=True) for wave in part]
+        )
+    return torch.tensor(rows)
 
 
 def _positions(preset: str) -> set[str]:
@@ -97,43 +124,65 @@ def _positions(preset: str) -> set[str]:
 def shift_changes_nothing() -> Evidence:
     """L2.11: the same sequence, a few positions later: relative schemes see no difference, absolute ones do."""
     by = 5
-    moved: dict[str, tuple[bool, Tensor, Tensor]] = {}
-    for kind, entry in kinds("position").items():
-        spec = entry.spec
-        assert issubclass(spec, PositionSpec)
-        try:
-            model = _encoder(kind)
-        except RecipeError:
-            continue  # a scheme of two dimensions
-        moved[kind] = (spec.enters == "attention" or kind == "none", _run(model, 0), _run(model, by))
-    relative = [kind for kind, (is_relative, _, _) in moved.items() if is_relative]
-    absolute = [kind for kind in moved if kind not in relative]
-    still = max(gap(*moved[kind][1:]) for kind in relative)
-    least = min(gap(*moved[kind][1:]) for kind in absolute)
+    models: dict[str, EncoderModel] = {}
+    for kind in kinds("position"):
+        with suppress(RecipeError):  # a scheme of two dimensions
+            models[kind] = _encoder(kind)
+    moved = {kind: {path: _moved(model, by, path) for path in PATHS} for kind, model in models.items()}
+    relative = [kind for kind in models if kind == "none" or _enters(kind) == "attention"]
+    absolute = [kind for kind in models if kind not in relative]
     what = f"outputs {by} positions later: max|Δ|"
+
+    def still(kind: str) -> Measure:
+        found = max(_moved(models[kind], by, path) for path in PATHS)
+        return Measure(f"{what}, {kind}, on every path", 0.0, found, tolerance=1e-4)
+
+    def padded(kind: str) -> float:
+        """The same line after ``by`` tokens of padding."""
+        ids, line = torch.zeros(1, by + len(LINE), dtype=torch.long), torch.tensor([LINE])
+        ids[:, by:] = line
+        with torch.no_grad():
+            return gap(models[kind](ids, torch.arange(by + len(LINE))[None] >= by)[:, by:], models[kind](line))
+
     return Evidence(
         measures=(
-            Measure(f"{what}, {', '.join(relative)}", 0.0, still, tolerance=1e-4),
-            Measure(f"{what}, {', '.join(absolute)}, the least", 0.01, least, relation="≥"),
+            *(still(kind) for kind in relative),
+            *(
+                Measure(f"{what}, {kind}, the least of all paths", 0.01, min(moved[kind].values()), relation="≥")
+                for kind in absolute
+            ),
+            Measure(
+                "after padding, whose positions do not count: max|Δ| of all schemes",
+                0.0,
+                max(map(padded, models)),
+                tolerance=1e-4,
+            ),
         ),
-        wrong=tuple(
-            Wrong(
-                f"{kind} positions taken for relative ones", Measure(what, 0.0, gap(*moved[kind][1:]), tolerance=1e-4)
-            )
-            for kind in absolute
+        wrong=(
+            broken_block(
+                "T5's buckets of the key's position, not of its distance",
+                "clearhead.positions.base.neighbouring_distances",
+                lambda right: lambda queries, keys: right(queries, keys) + queries[0],
+                partial(still, "t5"),
+            ),
+            broken_block(
+                "rotated keys beside queries that are not",
+                "clearhead.attention.context.AttentionContext.rotate_queries",
+                lambda _right: lambda _self, queries: queries,
+                partial(still, "rope"),
+            ),
+            broken_block(
+                "Shaw's rows of the key's position, not of its distance",
+                "clearhead.positions.shaw.shaw_index",
+                lambda right: lambda queries, keys, far: right(torch.zeros_like(queries), keys, far),
+                partial(still, "shaw"),
+            ),
         ),
         tables=(
             EvidenceTable(
-                "Every scheme for lines",
-                ("scheme", "enters", what),
-                tuple(
-                    (
-                        kind,
-                        "nowhere" if kind == "none" else "attention" if kind in relative else "embedding",
-                        gap(*pair),
-                    )
-                    for kind, (_, *pair) in moved.items()
-                ),
+                "Every scheme for lines, and on which path",
+                ("scheme", "enters", *PATHS),
+                tuple((kind, _enters(kind), *moved[kind].values()) for kind in models),
             ),
         ),
         figures=(
@@ -142,10 +191,28 @@ def shift_changes_nothing() -> Evidence:
                 alt="Relative schemes do not change at all; sinusoidal and learned positions do.",
                 y_label="max|Δ|",
                 labels=tuple(moved),
-                series=(("", tuple(gap(*pair) for _, *pair in moved.values())),),
+                series=(("", tuple(max(paths.values()) for paths in moved.values())),),
             ),
         ),
     )
+
+
+PATHS = ("explicit", "auto", "fused")
+LINE = (5, 6, 7, 8, 9, 10)
+
+
+def _enters(kind: str) -> str:
+    spec = kinds("position")[kind].spec
+    assert issubclass(spec, PositionSpec)
+    return "nowhere" if kind == "none" else spec.enters
+
+
+def _moved(model: EncoderModel, by: int, path: str) -> float:
+    """How much the outputs change when the sequence starts ``by`` positions later."""
+    attention_path(model, path)
+    found = gap(_run(model, 0), _run(model, by))
+    attention_path(model, "auto")
+    return found
 
 
 def _encoder(kind: str) -> EncoderModel:
@@ -162,64 +229,96 @@ def _encoder(kind: str) -> EncoderModel:
 def _run(model: EncoderModel, by: int) -> Tensor:
     """The encoder's layers on a sequence that starts at position ``by``."""
     stack: Any = model.encoder
-    ids = torch.tensor([[5, 6, 7, 8, 9, 10]])
-    positions = torch.arange(6) + by
+    ids = torch.tensor([LINE])
+    positions = torch.arange(len(LINE)) + by
     context = AttentionContext(scheme=stack.scheme, queries=positions, keys=positions)
     with torch.no_grad():
-        x: Tensor = stack.embedding(ids, positions, 6 + by)
+        x: Tensor = stack.embedding(ids, positions, len(LINE) + by)
         for layer in stack.layers:
             x = layer(x, context)
     return x
 
 
 def learned_relative() -> Evidence:
-    """L2.12: Shaw's vectors, for keys, for values and for both, against a loop over every pair of tokens."""
-    reach, width, heads, n = 2, 16, 2, 6
-    positions = torch.arange(n)
-    x = torch.randn(1, n, width)
-    halves: tuple[Literal["keys", "values", "both"], ...] = ("keys", "values", "both")
-    results: dict[str, tuple[Tensor, Tensor]] = {}
-    for relative in halves:
-        module = MultiHeadAttention(width=width, heads=heads)
-        scheme = ShawPosition(head_size=8, value_size=8, farthest=reach, relative=relative)
-        for part in (module, scheme):
-            randomise(part)
-        context = AttentionContext(scheme=scheme, queries=positions, keys=positions)
-        with torch.no_grad():
-            results[relative] = (module(x, context=context)[0], _shaw_loop(module, scheme, x[0]))
-            plain = module(x)[0]
-            unclipped = _shaw_loop(module, scheme, x[0], turned=True)
-    name = "values and keys, against the loop"
+    """L2.12: Shaw's vectors, for keys, for values and for both, against a sum over pairs, on every path."""
+    reach, width, heads, n = 2, 16, 2, 9
+    module = MultiHeadAttention(width=width, heads=heads)
+    randomise(module)
+    x = torch.randn(n, width)
+    halves: tuple[Literal["keys", "values", "both"], ...] = ("values", "keys", "both")
+    schemes = {
+        half: ShawPosition(head_size=width // heads, value_size=width // heads, farthest=reach, relative=half)
+        for half in halves
+    }
+    for scheme in schemes.values():
+        randomise(scheme)
+    names = {"values": "values (the notes)", "keys": "keys", "both": "both (published)"}
+
+    def worst(half: Literal["keys", "values", "both"], path: str) -> Measure:
+        scheme = schemes[half]
+        found = gaps(module, x, lambda seen: _shaw_pairs(module, scheme, x, seen), scheme)
+        return Measure(f"{half}, path {path}: max|Δ|", 0.0, found[path], tolerance=ROUNDING)
+
+    with torch.no_grad():
+        seen = torch.ones(n, n, dtype=torch.bool)
+        alone, together = (_shaw_pairs(module, schemes[half], x, seen) for half in ("values", "both"))
+        measures = [
+            measure
+            for half in halves
+            for measure in alike_on_every_path(
+                f"{names[half]} against a sum over pairs",
+                module,
+                x,
+                partial(_shaw_pairs, module, schemes[half], x),
+                schemes[half],
+            )
+        ]
+        wrong = (
+            broken_block(
+                "no vectors for values",
+                "clearhead.positions.shaw.ShawPosition.value_term",
+                lambda _right: lambda *_given: None,
+                partial(worst, "values", "explicit"),
+            ),
+            broken_block(
+                "distances from key to query, i − j",
+                "clearhead.positions.shaw.shaw_index",
+                lambda right: lambda queries, keys, far: right(-queries, -keys, far),
+                partial(worst, "both", "explicit"),
+            ),
+            broken_block(
+                "in blocks alone, one distance less is told apart",
+                "clearhead.positions.shaw.ShawPosition.tables",
+                lambda right: lambda self, distances: right(self, distances.clamp(1 - reach, reach - 1)),
+                partial(worst, "both", "blocks"),
+            ),
+            broken_block(
+                "with a cache, positions counted from 0 again",
+                "clearhead.positions.shaw.shaw_index",
+                lambda right: lambda queries, keys, far: right(queries - queries[0], keys, far),
+                partial(worst, "both", "cache"),
+            ),
+        )
     return Evidence(
-        measures=(
-            *(alike(f"relative = {relative}, against a loop over pairs", *pair) for relative, pair in results.items()),
-            far("values alone against both", results["values"][0], results["both"][0], 0.05),
-        ),
-        wrong=(
-            Wrong("no relative positions", alike(name, plain, results["both"][1])),
-            Wrong("distances from key to query: i − j", alike(name, results["both"][0], unclipped)),
-        ),
+        measures=(*measures, far("values alone against both", alone, together, 0.05)),
+        wrong=wrong,
         notes=(
-            f"Distances beyond {reach} share a vector; both tables have 2k + 1 = {2 * reach + 1} rows for all heads.",
+            f"Distances beyond {reach} share a vector; both tables have 2k + 1 = {2 * reach + 1} rows for all heads. "
+            "The notes' version is model.position.relative = values; published models add vectors to the keys too, or "
+            "to the keys alone.",
         ),
     )
 
 
-def _shaw_loop(module: MultiHeadAttention, scheme: ShawPosition, x: Tensor, *, turned: bool = False) -> Tensor:
-    """Σ_j α_ij (v_j + b_{j−i}) with α_ij ∝ exp(q_i·(k_j + a_{j−i})/√d), one pair at a time."""
-    n, size, reach = len(x), 8, scheme.farthest
-    q, k, v = (part(x).view(n, module.heads, size) for part in (module.query, module.key, module.value))
-    nothing = torch.zeros(2 * reach + 1, size)
-    a = nothing if scheme.keys is None else scheme.keys.weight
-    b = nothing if scheme.values is None else scheme.values.weight
-    heads = []
-    for head in range(module.heads):
-        rows = []
-        for i in range(n):
-            place = [max(-reach, min(reach, i - j if turned else j - i)) + reach for j in range(n)]
-            scores = torch.stack([q[i, head] @ (k[j, head] + a[place[j]]) for j in range(n)]) / size**0.5
-            weights = scores.softmax(0)
-            rows.append(sum((weights[j] * (v[j, head] + b[place[j]]) for j in range(n)), torch.zeros(size)))
-        heads.append(torch.stack(rows))
-    joined: Tensor = module.output(torch.cat(heads, dim=-1))
-    return joined
+def _shaw_pairs(module: MultiHeadAttention, scheme: ShawPosition, x: Tensor, seen: Tensor) -> Tensor:
+    """Σ_j α_ij (v_j + b_{j−i}) with α_ij ∝ exp(q_i·(k_j + a_{j−i})/√d): a vector is formed for every pair."""
+    n, reach = len(x), scheme.farthest
+    q, k, v = (part(x).view(n, module.heads, -1).transpose(0, 1) for part in (module.query, module.key, module.value))
+    size = q.shape[-1]
+    row = torch.tensor([[max(-reach, min(reach, j - i)) + reach for j in range(n)] for i in range(n)])
+    a, b = (torch.zeros(n, n, size) if part is None else part.weight[row] for part in (scheme.keys, scheme.values))
+    scores = torch.einsum("hid,hijd->hij", q, k[:, None] + a) / size**0.5
+    weights = scores.masked_fill(~seen, -torch.inf).softmax(-1)
+    heads = torch.einsum("hij,hijd->ihd", weights, v[:, None] + b)
+    out: Tensor = module.output(heads.flatten(1))
+    return out

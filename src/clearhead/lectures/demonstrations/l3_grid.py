@@ -1,5 +1,6 @@
 """L3.5: the equations in two dimensions, x and y in place of t."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -7,9 +8,12 @@ from torch import Tensor
 
 from clearhead.attention import GridAttention, MultiHeadAttention
 from clearhead.drawing.figure import Heat
+from clearhead.lectures.demonstrations.broken import broken_block
 from clearhead.lectures.demonstrations.compare import alike
 from clearhead.lectures.demonstrations.pytorch import randomise
-from clearhead.lectures.evidence import Evidence, Wrong
+from clearhead.lectures.evidence import Evidence, Measure
+
+PATHS = ("explicit", "fused")
 
 
 def two_dimensions() -> Evidence:
@@ -18,24 +22,49 @@ def two_dimensions() -> Evidence:
     inside = MultiHeadAttention(width=width, heads=heads, scale="none", output=False, bias=False)
     randomise(inside)
     module = GridAttention(inside, grid=(X, Y))
-    cells = torch.randn(1, X * Y, width)
+    cells = torch.randn(2, X * Y, width)
+    expected = torch.stack([_indexed(inside, grid.view(X, Y, width)) for grid in cells])
+
+    def on(path: Any) -> Measure:
+        inside.path = path
+        with torch.no_grad():
+            return alike(f"GridAttention against the equations over x and y, path {path}", module(cells), expected)
+
+    def line() -> Measure:
+        inside.path = "auto"
+        with torch.no_grad():
+            return alike("the same weights over a line of X·Y cells", module(cells), inside(cells))
+
     seen: list[Tensor] = []
     with torch.no_grad():
-        mine, line = module(cells)[0], inside(cells)[0]
         handle = inside.weights.register_forward_hook(lambda _module, _inputs, weights: seen.append(weights))
         module(cells)
         handle.remove()
-        pairs, rows = (_indexed(inside, cells[0].view(X, Y, width), jointly) for jointly in (True, False))
-    name = "GridAttention against the equations over x and y"
     weights = seen[0][0, 0, X * Y // 2].view(X, Y)  # of the cell in the middle
+    tiles = "clearhead.attention.grid.attend_in_tiles"
     return Evidence(
-        measures=(
-            alike(name, mine, pairs),
-            alike("the same weights over a line of X·Y cells", mine, line),
-        ),
+        measures=(*(on(path) for path in PATHS), line()),
         wrong=(
-            Wrong("a softmax over x₂ for each y₂", alike(name, mine, rows)),
-            Wrong("cells taken in another order", alike("over a line", module(cells.flip(1))[0], line)),
+            broken_block(
+                "a softmax over y₂ for each x₂",
+                tiles,
+                lambda right: (
+                    lambda *given, grid, tile, context: right(*given, grid=grid, tile=(1, tile[1]), context=context)
+                ),
+                partial(on, "explicit"),
+            ),
+            broken_block(
+                "cells put back column by column",
+                "clearhead.attention.grid.from_tiles",
+                lambda right: lambda *given: right(*given).unflatten(1, (X, Y)).transpose(1, 2).flatten(1, 2),
+                partial(on, "fused"),
+            ),
+            broken_block(
+                "a softmax over (x₁, y₁)",
+                "clearhead.attention.choice.choose",
+                lambda right: lambda scores, _mask, choice: right(scores.mT, None, choice).mT,
+                partial(on, "explicit"),
+            ),
         ),
         figures=(
             Heat(
@@ -51,12 +80,12 @@ def two_dimensions() -> Evidence:
     )
 
 
-def _indexed(module: Any, h_in: Tensor, jointly: bool) -> Tensor:
-    """Query[k, x, y, u] … Out[k, x, y, i], with a softmax over pairs (x₂, y₂), or over x₂ alone."""
+def _indexed(module: Any, h_in: Tensor) -> Tensor:
+    """Query[k, x, y, u] … Out[k, x, y, i], with a softmax over pairs (x₂, y₂)."""
     X, Y, J = h_in.shape
     W = {name: getattr(module, name).weight.view(module.heads, -1, J) for name in ("query", "key", "value")}
     query, key, value = (torch.einsum("kuj,xyj->kxyu", W[name], h_in) for name in ("query", "key", "value"))
     score = torch.einsum("kxyu,kabu->kxyab", query, key)
-    alpha = score.flatten(3).softmax(-1).view(score.shape) if jointly else score.softmax(3)
+    alpha = score.flatten(3).softmax(-1).view(score.shape)
     out = torch.einsum("kxyab,kabi->kxyi", alpha, value)
     return torch.cat(list(out), dim=-1).view(X * Y, J)

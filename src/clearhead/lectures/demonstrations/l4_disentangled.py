@@ -3,6 +3,8 @@
 import copy
 import math
 import warnings
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -11,18 +13,22 @@ import torch
 from torch import Tensor
 
 from clearhead.attention import DisentangledAttention, RelativeTable
+from clearhead.attention.blockwise import Distances
 from clearhead.drawing.figure import Heat
-from clearhead.lectures.demonstrations.compare import alike, far
+from clearhead.lectures.demonstrations.broken import broken_block
+from clearhead.lectures.demonstrations.compare import ROUNDING, alike, far
 from clearhead.lectures.demonstrations.pytorch import randomise
+from clearhead.lectures.demonstrations.ways import alike_on_every_path, gaps
 from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
 from clearhead.recipe import read_recipe
 
-SPAN, LENGTH, WIDTH, HEADS = 3, 6, 16, 2
+SPAN, LENGTH, WIDTH, HEADS = 3, 7, 16, 2
+Reading = Literal["released", "paper"]
 
 
 def algorithm_one() -> Evidence:
     """L4.9: c2c, c2p and p2c over √(3d), for δ[i, j] as released models have it, and δ[j, i] as the paper prints it."""
-    readings: tuple[Literal["released", "paper"], ...] = ("released", "paper")
+    readings: tuple[Reading, ...] = ("paper", "released")
     table = RelativeTable(width=WIDTH, span=SPAN)
     modules = {
         reading: DisentangledAttention(width=WIDTH, heads=HEADS, shared=table, p2c_index=reading)
@@ -30,38 +36,43 @@ def algorithm_one() -> Evidence:
     }
     randomise(modules["released"])
     modules["paper"].load_state_dict(modules["released"].state_dict())
-    x = torch.randn(1, LENGTH, WIDTH)
+    x = torch.randn(LENGTH, WIDTH)
+    names = {"paper": "p2c index δ[j, i] (Algorithm 1)", "released": "p2c index δ[i, j] (released models)"}
+    name = "against the literal loops"
+
+    def worst(reading: Reading, path: str) -> Measure:
+        loops = partial(_algorithm, modules[reading], x, reading)
+        return Measure(f"{name}, {path}: max|Δ|", 0.0, gaps(modules[reading], x, loops)[path], tolerance=ROUNDING)
+
     with torch.no_grad():
-        mine = {reading: module(x)[0] for reading, module in modules.items()}
-        loops = {reading: _algorithm(modules[reading], x[0], reading) for reading in readings}
-        unscaled = _algorithm(modules["paper"], x[0], "paper", scale=WIDTH // HEADS)
-        whole = _algorithm(modules["paper"], x[0], "paper", scale=3 * WIDTH)
-        two = _algorithm(modules["paper"], x[0], "paper", terms=2)
+        measures = [
+            measure
+            for reading in readings
+            for measure in alike_on_every_path(
+                f"{names[reading]} {name}", modules[reading], x, partial(_algorithm, modules[reading], x, reading)
+            )
+        ]
+        wrong = _damaged(worst)
+        readings_apart = far("the two readings, the same weights", *(modules[one](x[None]) for one in readings), 0.01)
     preset: Any = read_recipe("deberta-v3-base").model
-    theirs = {reading: _beside_transformers(module, x) for reading, module in modules.items()}
+    theirs = {reading: _beside_transformers(module, x[None]) for reading, module in modules.items()}
     against = "ours against transformers' DeBERTa, which runs every released model"
     measured = [alike(against, *theirs["released"])] if theirs["released"] else []
     rejected = [Wrong("the index of Algorithm 1", alike(against, *theirs["paper"]))] if theirs["paper"] else []
-    name = "vectorised against the literal loops"
     delta = [[_delta(i, j) for j in range(LENGTH)] for i in range(LENGTH)]
     return Evidence(
         measures=(
-            alike(f"{name}, p2c index δ[j, i] (Algorithm 1)", mine["paper"], loops["paper"]),
-            alike(f"{name}, p2c index δ[i, j] (released models)", mine["released"], loops["released"]),
-            far("the two readings, the same weights", mine["paper"], mine["released"], 0.01),
+            *measures,
+            readings_apart,
             Measure("p2c index of the preset deberta-v3-base", "released", preset.encoder.attention.p2c_index),
-            Measure("rows of P, for distances −k … k − 1", 2 * SPAN, len(table.table.weight)),
+            Measure(
+                "rows of P that a long line reads, for distances −k … k − 1",
+                len(table.table.weight),
+                len(table.row(torch.arange(-99, 100)).unique()),
+            ),
             *measured,
         ),
-        wrong=(
-            Wrong("the index of one reading taken for the other", alike(name, mine["released"], loops["paper"])),
-            Wrong(
-                "√d instead of √(3d): three terms have three times the variance", alike(name, mine["paper"], unscaled)
-            ),
-            Wrong("d taken as the width of the tokens, not of a head", alike(name, mine["paper"], whole)),
-            Wrong("p2c left out", alike(name, mine["paper"], two)),
-            *rejected,
-        ),
+        wrong=(*wrong, *rejected),
         tables=(
             EvidenceTable(
                 f"δ[i, j] = clip(i − j + k, 0, 2k − 1), k = {SPAN}",
@@ -88,11 +99,70 @@ def algorithm_one() -> Evidence:
     )
 
 
+def _damaged(worst: Callable[[Reading, str], Measure]) -> list[Wrong]:
+    """Disentangled attention with one part broken, each measured on the path that it belongs to."""
+    scores = "clearhead.attention.disentangled.DisentangledAttention._scores"
+    blocks = "clearhead.attention.disentangled.attend_by_distance"
+
+    def scaled(factor: float) -> Callable[[Any], Any]:
+        return lambda right: lambda *given: right(*given) * factor
+
+    def mirrored(right: Any) -> Any:
+        """p2c of the other reading: its table in reverse order of distances."""
+
+        def attend(*given: Any, distances: Distances, query_table: Tensor, **more: Any) -> Tensor:
+            turned = query_table[:, (-distances.all()).clamp(distances.low, distances.high) - distances.low]
+            out: Tensor = right(*given, distances=distances, query_table=turned, **more)
+            return out
+
+        return attend
+
+    return [
+        broken_block(
+            "√d instead of √(3d): three terms have three times the variance",
+            scores,
+            scaled(math.sqrt(3)),
+            partial(worst, "paper", "explicit"),
+        ),
+        broken_block(
+            "d taken as the width of the tokens, not of a head",
+            scores,
+            scaled(1 / math.sqrt(HEADS)),
+            partial(worst, "paper", "explicit"),
+        ),
+        broken_block(
+            "the rows of the table shifted by one",
+            "clearhead.attention.disentangled.RelativeTable.row",
+            lambda right: lambda self, distance: right(self, distance + 1),
+            partial(worst, "released", "explicit"),
+        ),
+        broken_block("p2c of the other reading, in blocks alone", blocks, mirrored, partial(worst, "paper", "blocks")),
+        broken_block(
+            "p2c left out, in blocks alone",
+            blocks,
+            lambda right: lambda *given, **more: right(*given, **(more | {"query_table": None})),
+            partial(worst, "released", "blocks"),
+        ),
+        broken_block(
+            "padding attended to, in blocks alone",
+            blocks,
+            lambda right: lambda *given, **more: right(*given, **(more | {"valid": None})),
+            partial(worst, "released", "blocks"),
+        ),
+        broken_block(
+            "with a cache, a table that is read in the wrong order",
+            "clearhead.attention.disentangled.DisentangledAttention._projected",
+            lambda right: lambda *given: tuple(table.flip(1) for table in right(*given)),
+            partial(worst, "released", "cache"),
+        ),
+    ]
+
+
 def _delta(i: int, j: int) -> int:
     return max(0, min(2 * SPAN - 1, i - j + SPAN))
 
 
-def _algorithm(module: Any, H: Tensor, reading: str, *, scale: float | None = None, terms: int = 3) -> Tensor:
+def _algorithm(module: Any, H: Tensor, reading: Reading, seen: Tensor) -> Tensor:
     """Algorithm 1, line by line, for each head; with the other index where released models have it."""
     size = WIDTH // HEADS
     P = module.places.table.weight
@@ -110,9 +180,8 @@ def _algorithm(module: Any, H: Tensor, reading: str, *, scale: float | None = No
         for i in range(N):
             for j in range(N):
                 A[i, j] += to_place[i, _delta(i, j)]
-                if terms == 3:
-                    A[i, j] += from_place[_delta(j, i) if reading == "paper" else _delta(i, j), j]
-        heads.append((A / math.sqrt(3 * size if scale is None else scale)).softmax(-1) @ V_c)
+                A[i, j] += from_place[_delta(j, i) if reading == "paper" else _delta(i, j), j]
+        heads.append((A / math.sqrt(3 * size)).masked_fill(~seen, -torch.inf).softmax(-1) @ V_c)
     out: Tensor = module.output(torch.cat(heads, dim=-1))
     return out
 

@@ -1,14 +1,20 @@
-"""A model trained in a few seconds: it reads eight letters and writes them backwards."""
+"""A model trained in a few seconds, by the product's own trainer: it reads eight letters and writes them backwards."""
 
+import tempfile
 from functools import cache
+from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from clearhead.models import Seq2Seq, build
-from clearhead.recipe import read_recipe
-from clearhead.training import token_loss
+from clearhead.data import EncodedPairs
+from clearhead.data.arrays import Side
+from clearhead.models import Model, Seq2Seq, build
+from clearhead.predictor.forced import forced
+from clearhead.recipe import Recipe, read_recipe
+from clearhead.training import Objective, SilentReport, Trainer, objective_of
 
 LETTERS, LENGTH = 10, 8
 BOS, EOS, FIRST = 1, 2, 4
@@ -16,7 +22,15 @@ SETTINGS = [
     *("model.layers=1", "model.width=32", "model.heads=4", "model.feedforward.width=64"),
     *(f"model.vocabulary.source={FIRST + LETTERS}", f"model.vocabulary.target={FIRST + LETTERS}"),
     *("model.dropout.residual=0.0", "model.dropout.embedding=0.0"),
+    *("training.optimizer.rate=5e-3", "training.optimizer.betas=[0.9, 0.98]", "training.label_smoothing=0.0"),
+    *("training.schedule.kind=linear", "training.schedule.warmup=30", "training.average=0.0"),
+    f"training.batch_tokens={64 * (LENGTH + 1)}",
 ]
+
+
+def recipe(steps: int = 300) -> Recipe:
+    """The recipe of the model and of its training."""
+    return read_recipe(None, *SETTINGS, f"training.steps={steps}")
 
 
 def rows(count: int, generator: torch.Generator) -> tuple[Int[Tensor, "b n"], Int[Tensor, "b n"]]:
@@ -26,6 +40,15 @@ def rows(count: int, generator: torch.Generator) -> tuple[Int[Tensor, "b n"], In
     return torch.cat((letters, end), dim=1), torch.cat((letters.flip(1), end), dim=1)
 
 
+def pairs(source: Int[Tensor, "b n"], target: Int[Tensor, "b n"]) -> EncodedPairs:
+    """The same rows as encoded examples, which have no end token: it is added when a batch is made."""
+    return EncodedPairs(_side(source[:, :-1]), _side(target[:, :-1]), too_long=0)
+
+
+def _side(ids: Int[Tensor, "b n"]) -> Side:
+    return Side(ids.numpy().astype(np.uint32).ravel(), np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1])
+
+
 def fed(target: Int[Tensor, "b n"]) -> Int[Tensor, "b n"]:
     """The decoder's input for ``target``: the start token, then all tokens but the last."""
     return torch.cat((torch.full((len(target), 1), BOS), target[:, :-1]), dim=1)
@@ -33,24 +56,43 @@ def fed(target: Int[Tensor, "b n"]) -> Int[Tensor, "b n"]:
 
 def untrained(seed: int) -> Seq2Seq:
     """The untrained model."""
-    model = build(read_recipe(None, *SETTINGS), seed=seed)
+    model = build(recipe(), seed=seed)
     assert isinstance(model, Seq2Seq)
     return model.eval()
+
+
+def loss_of_a_token(model: Seq2Seq, source: Int[Tensor, "b n"], target: Int[Tensor, "b n"]) -> float:
+    """The mean −log p of a target token."""
+    scores = forced(model, source.tolist(), target.tolist())
+    return -sum(line.log_probability for line in scores) / target.numel()
+
+
+def objective() -> "Objective[EncodedPairs, Seq2Seq, object]":
+    """How the trainer makes batches and losses."""
+    return objective_of(recipe())
 
 
 @cache
 def trained(seed: int, steps: int = 300) -> Seq2Seq:
     """The model after maximum-likelihood training on random rows; it is cached, so do not change it."""
     model, generator = untrained(seed).train(), torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, betas=(0.9, 0.98))
-    rate = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 30) * (1 - step / steps))
-    with torch.enable_grad():
-        for _ in range(steps):
-            source, target = rows(64, generator)
-            states = model.states(source, fed(target)).flatten(0, 1)
-            loss = token_loss(states, model.output, target.flatten(), smoothing=0.0) / target.numel()
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            rate.step()
+    examples, dev = pairs(*rows(64 * steps, generator)), rows(16, generator)
+
+    def evaluate(average: Model) -> dict[str, float]:
+        assert isinstance(average, Seq2Seq)
+        return {"loss": loss_of_a_token(average, *dev)}
+
+    with tempfile.TemporaryDirectory() as folder, torch.enable_grad():
+        Trainer(
+            model,
+            examples,
+            objective(),
+            recipe(steps).training,
+            steps=steps,
+            folder=Path(folder),
+            evaluate=evaluate,
+            metric="loss",
+            save_best=lambda best: None,
+            report=SilentReport(Path(folder)),
+        ).run()
     return model.eval()

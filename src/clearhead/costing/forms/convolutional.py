@@ -1,0 +1,81 @@
+"""What convolutional encoders and decoders cost (Table 1, L4.6): k·n·d² a layer."""
+
+import sympy
+from sympy import Expr
+
+from clearhead.costing.forms.attention import AttentionSetting, attention_form
+from clearhead.costing.forms.feedforward import activate
+from clearhead.costing.forms.inputs import Inputs, StackRole, embed
+from clearhead.costing.forms.letters import B, pieces
+from clearhead.costing.forms.sketch import FLOAT, ONE, ZERO, Ledger, Sketch
+from clearhead.costing.forms.stack import add_and_norm
+from clearhead.recipe import ConvolutionalSpec, cost_of
+
+
+def convolution_path(n: Expr, k: Expr, *, both: bool, dilated: bool = True) -> Expr:
+    """Layers of kernels of k tokens that join all n positions.
+
+    With dilations 1, k, k² …, L layers see k^L tokens, half of which are on either side if ``both``; without, a layer
+    carries a signal k − 1 tokens far, or (k − 1)/2 on both sides.
+    """
+    if dilated:
+        return sympy.ceiling(sympy.log(2 * n - 1 if both else n, k))
+    return pieces((1 + int(both)) * (n - 1), k - 1)
+
+
+def convolve(spec: ConvolutionalSpec, x: Sketch, k: Expr) -> Sketch:
+    """act(k tokens side by side · W + b): k·n·d²."""
+    batch, n, d = x.shape
+    if spec.dilation in ("powers", 1):
+        path = convolution_path(n, k, both=not spec.causal, dilated=spec.dilation == "powers")
+        x.ledger.mixes(path=path)
+    else:  # tokens that are not a multiple of the dilation apart never meet
+        x.ledger.count("sequential", ONE)
+    windows = x.beside(x, batch, n, k * d)
+    return activate(spec, windows.linear(d, bias=spec.bias))
+
+
+class ConvolutionalForm:
+    """An encoder, or a decoder, of convolutions."""
+
+    def __init__(self, spec: ConvolutionalSpec) -> None:
+        self.spec = spec
+
+    def run(self, ledger: Ledger, inputs: Inputs, role: StackRole) -> Sketch:
+        """All tokens of the inputs; with ``so_far`` they follow those that the cache holds."""
+        spec = self.spec
+        k = ledger.letters("k", spec.kernel, role.part)
+        across = AttentionSetting(part="cross", stored=role.stored)
+        with ledger.block(role.name) as block:
+            x = embed(ledger, spec, inputs, role, position=spec.position, norm=spec.norm)
+            if role.cross is not None:
+                attention_form(role.cross).shared(role.cross, ledger, x.shape[-1], "cross")
+            if role.so_far is not None:  # each layer keeps as many inputs as its kernel reaches back
+                ledger.count("cache", sum(spec.reach(one)[0] for one in spec.dilations()) * B * x.shape[-1] * FLOAT)
+
+            def one(y: Sketch) -> Sketch:
+                y = add_and_norm(spec, "convolution", lambda z: convolve(spec, z, k), y)
+                if role.cross is None:
+                    return y
+                cross, memory = role.cross, role.memory
+                return add_and_norm(spec, "cross", lambda z: cost_of(cross)(cross, z, memory, setting=across), y)
+
+            x = ledger.repeat("layers", spec.layers, ledger.letters("L", spec.layers, role.part), one, x)
+            if spec.norm.has_final:
+                x = ledger.measured("final_norm", lambda y: cost_of(spec.norm)(spec.norm, y), x)
+            block.span = x.time
+        return x
+
+    def out_width(self, ledger: Ledger) -> Expr:
+        """Features of the vectors that an encoder hands on."""
+        return ledger.letters("d", self.spec.width, "enc")
+
+    def prepare(self, ledger: Ledger, role: StackRole) -> None:
+        """What decoding does once: the memory's keys and values in every layer."""
+        width = ledger.letters("d", self.spec.width, role.part)
+        with ledger.block(role.name), ledger.block("layers") as layers:
+            layers.times = ledger.letters("L", self.spec.layers, role.part)
+            if role.cross is not None:
+                with ledger.block("cross"):  # no queries yet
+                    none = ledger.input(B, ZERO, width)
+                    cost_of(role.cross)(role.cross, none, role.memory, setting=AttentionSetting(part="cross"))
