@@ -1,6 +1,8 @@
 """The tutorials are run as they stand: every command and every snippet, with a small budget in place of minutes."""
 
+import itertools
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from clearhead.costing import cost
 from clearhead.costing.tracing import counted_macs, saved_bytes, watch
 from clearhead.models import build
 from clearhead.recipe import read_recipe, registry
+from tests.cli.typed import typed
 
 ROOT = Path(__file__).parent.parent
 TUTORIALS = ROOT / "docs" / "tutorials"
@@ -63,6 +66,53 @@ def test_the_first_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(said) >= 9
     dry = subprocess.run(["make", "-n", "setup"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "venv" in dry.stdout or "up to date" in dry.stdout or "Nothing to be done" in dry.stdout
+
+
+SPELLING = {"F": "ph", "OW": "o", "N": "n", "AH": "u", "G": "g", "R": "r", "AE": "a", "P": "p", "T": "t", "CH": "ch"}
+"""The sounds of a small task, and how each of them is spelt."""
+SMALLER = (
+    "--max-steps 12 model.layers=3 model.heads=4 model.width=16 model.feedforward.width=16 training.threads=1 "
+    "decoding.max_ratio=0.5 decoding.max_extra=2"  # what has learnt nothing does not stop either
+)
+
+
+def test_what_has_my_model_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands in this process, on a small task with the sounds of the real one and as many layers and heads."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(BUDGET, "train g2p-en", "train small.tsv")
+    monkeypatch.setitem(BUDGET, "--max-steps 600", SMALLER)
+    several = itertools.product(SPELLING, repeat=3)
+    lines = [f"{''.join(SPELLING[sound] for sound in sounds)}\t{' '.join(sounds)}\n" for sounds in several]
+    (tmp_path / "small.tsv").write_text("".join(lines[::2]), encoding="utf-8")
+    names: dict[str, Any] = {}
+    said: dict[str, str] = {}
+    for language, block in blocks("look.md"):
+        if language == "python":
+            exec(compile(block, "look.md", "exec"), names)
+        elif language == "":
+            said |= {command: run_here(command, tmp_path) for command in commands(block)}
+    look = 'clearhead look runs/demo "phonograph"'
+    assert "alignment: what each token reads (norms)" in said[look]
+    assert "logit over P" in said[f"{look} --at 1 --against P"]
+    assert "without decoder.2.1" in said[f"{look} --without decoder.2.1"]
+    assert "with all heads: " in said[f"{look} --without decoder.2.1"]
+    assert any("chosen: cross.3.3, shift 0" in text for text in said.values())
+    assert "36 heads on " in said["clearhead look runs/demo dev.tsv --heads"]
+    assert any(re.search(r"heads +36 +28", text) and "removed: " in text for text in said.values())
+    for page in ("look.html", "heads.html"):
+        assert (tmp_path / page).read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert len(names["view"].attention.head("decoder.2.1")) == len(names["read"])
+
+
+def run_here(command: str, folder: Path) -> str:
+    """What a command prints; clearhead's run in this process, without the seconds that starting torch takes."""
+    if not command.startswith("clearhead "):
+        return run(command, folder)
+    for words, small in BUDGET.items():
+        command = command.replace(words, small)
+    result = typed(*shlex.split(command)[1:])
+    assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+    return result.stdout + result.stderr
 
 
 def test_know_the_cost(tmp_path: Path) -> None:
