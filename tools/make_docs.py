@@ -167,7 +167,8 @@ def claims_page() -> str:
             formulas = (("as printed", claim.printed_formula), ("right", claim.formula))
             shown = (f"{name}: `{line}`" for name, text in formulas for line in text.splitlines())
             verdict += "<br>" + "<br>".join(shown)
-        attempt = "" if claim.try_it is None else f"`{claim.try_it.command}`: {claim.try_it.see}"
+        attempts = [attempt for attempt in (claim.try_it, claim.trained) if attempt is not None]
+        attempt = "<br>".join(f"`{attempt.command}`: {attempt.see}" for attempt in attempts)
         place = str(claim.place) if claim.place.section else ""
         said = [text.replace("|", r"\|") for text in (claim.title, place, verdict, attempt)]
         lines.append(f"| {claim.id} | {' | '.join(said)} | {where} | {'<br>'.join(tests[claim.id])} |")

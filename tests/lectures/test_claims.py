@@ -1,12 +1,16 @@
 """Every claim of the lectures: reproduced, its wrong variants rejected, its names real."""
 
 import ast
+import shlex
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+import typer
 
+from clearhead.cli.app import app
 from clearhead.errors import RecipeError
 from clearhead.lectures import Claim, claims, demonstrate, find_claims
 from clearhead.lectures.formula import mathml, plain
@@ -75,6 +79,27 @@ def test_claim_can_be_followed(claim: Claim) -> None:
     assert verb in ("show", "cost", "train", "lecture", "compare")
     if verb in ("show", "cost"):
         read_recipe(recipe, *(word for word in words if "=" in word and not word.startswith("--")))
+
+
+SEEN = [claim for claim in claims() if claim.trained]
+"""The claims that can be seen in a trained model."""
+
+
+@pytest.mark.parametrize("claim", SEEN, ids=lambda claim: claim.id.replace(".", "_"))
+def test_claim_can_be_seen_in_a_trained_model(claim: Claim) -> None:
+    """The command is one that the command line understands, on the model of the demo; a misspelt option is none."""
+    assert claim.trained is not None
+    assert not claim.trained.see.endswith(".")
+    program, verb, *words = shlex.split(claim.trained.command)
+    assert (program, words[0]) == ("clearhead", "runs/demo")
+    command: Any = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
+    command.make_context(verb, words[:])
+    with pytest.raises(Exception, match="No such option"):
+        command.make_context(verb, [*words, "--haeds"])
+
+
+def test_the_lectures_on_heads_lead_to_a_trained_model() -> None:
+    assert {claim.id for claim in SEEN} == {"L0.7", "L1.3", "L1.6", "L1.9", "L3.7"}
 
 
 def test_every_claim_can_be_followed() -> None:

@@ -211,6 +211,8 @@ def _print_outcome(console: Console, outcome: "clearhead.Outcome") -> None:
         _print_evidence(console, outcome.evidence)
     if claim.try_it is not None:
         _print_wrapped(console, f"try it: {claim.try_it}")
+    if claim.trained is not None:
+        _print_wrapped(console, f"in a trained model (make demo): {claim.trained}")
     _print_wrapped(console, f"module {claim.module}, test {claim.test}", "dim")
     good = outcome.reproduced
     _print_wrapped(

@@ -40,9 +40,10 @@ def article(claim: Claim, evidence: Evidence | None, error: str = "") -> str:
         parts.append(f'<p class="no">The demonstration failed: {escape(error)}</p>')
     else:
         parts += _evidence(evidence)
-    if claim.try_it is not None:
-        command, see = escape(claim.try_it.command), escape(claim.try_it.see)
-        parts.append(f'<p class="try"><b>Try it:</b> <code>{command}</code> {see}.</p>')
+    for name, attempt in (("Try it", claim.try_it), ("In a trained model", claim.trained)):
+        if attempt is not None:
+            command, see = escape(attempt.command), escape(attempt.see)
+            parts.append(f'<p class="try"><b>{name}:</b> <code>{command}</code> {see}.</p>')
     return "\n".join(parts)
 
 

@@ -83,6 +83,8 @@ class Claim:
     """The formula exactly as the notes print it, where it differs from ``latex``."""
     try_it: Try | None = None
     """What a reader can change."""
+    trained: Try | None = None
+    """Where to see it in a trained model: the demo's, ``runs/demo``, which ``make demo`` trains in three minutes."""
     words: str = ""
     """More words to find it by, such as the usual names of what it is about."""
 
@@ -121,6 +123,7 @@ class Claim:
             "formula": self.formula,
             "printed": self.printed_formula,
             "try": None if self.try_it is None else {"command": self.try_it.command, "see": self.try_it.see},
+            "trained": None if self.trained is None else {"command": self.trained.command, "see": self.trained.see},
         }
 
     def demonstrate(self) -> Evidence:

@@ -126,6 +126,10 @@ CLAIMS = (
             "clearhead show tiny model.attention.query_size=7 model.attention.value_size=5",
             "the shapes of all four matrices change, the output stays as wide as the tokens",
         ),
+        trained=Try(
+            "clearhead prune runs/demo dev.tsv --heads 8 -o smaller.safetensors",
+            "layers keep different numbers of heads, and tokens stay as wide (docs/tutorials/look.md makes dev.tsv)",
+        ),
         words="multi-head projection W_Q W_K W_V W_O concat head size",
     ),
     Claim(

@@ -58,6 +58,10 @@ CLAIMS = (
             "clearhead show rnn-bahdanau model.encoder.kind=transformer",
             "the vectors h come from a Transformer, the rest stays",
         ),
+        trained=Try(
+            'clearhead look runs/demo "phonograph"',
+            "the letters that each step of the decoder takes most from, and the matrix of the alignment",
+        ),
         words="bahdanau luong recurrent encoder decoder alignment context vector",
     ),
     Claim(
@@ -99,6 +103,10 @@ CLAIMS = (
         demonstration="l1_attention:heads_are_separate",
         place=Place("Encode: multi-head attention", 115, 128),
         try_it=Try("clearhead show tiny model.heads=1", "a single head as wide as the tokens"),
+        trained=Try(
+            'clearhead look runs/demo "phonograph" -o look.html',
+            "every head with a matrix of its own; each can be switched off alone",
+        ),
         words="multihead concat heads parallel",
     ),
     Claim(
@@ -147,6 +155,10 @@ CLAIMS = (
         place=Place("Decoder: masked self-attention", 145, 165),
         printed=r"Q:\,5\times 3\qquad K^\top:\,5\times 5\qquad QK^\top:\,5\times 5",
         try_it=Try("clearhead show gpt2", "a decoder alone: every layer is causal"),
+        trained=Try(
+            'clearhead look runs/demo "phonograph" -o look.html',
+            "all heads of the decoder are triangles, while those of the encoder and across are full",
+        ),
         words="causal mask triangle future look-ahead padding cache softmax QKᵀ decoder",
     ),
     Claim(

@@ -31,6 +31,10 @@ CLAIMS = (
         demonstration="l3_heads:meaning_emerges",
         place=Place("Problem 1", 7),
         try_it=Try("clearhead train g2p-en -o runs/heads --max-steps 300", "a model whose heads can be looked at"),
+        trained=Try(
+            "clearhead look runs/demo dev.tsv --heads",
+            "what each head looks at, and how clearly; for many it has no name (docs/tutorials/look.md makes dev.tsv)",
+        ),
         words="interpretation coreference attention entropy trained",
     ),
     Claim(
