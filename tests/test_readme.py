@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import clearhead
 from clearhead.lectures import claims
 from tests.cli.typed import typed
-from tools import picture
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -166,15 +164,8 @@ def test_every_link_of_the_readme_leads_somewhere() -> None:
         assert (ROOT / target).exists(), target
 
 
-def test_the_picture_shows_recorded_weights() -> None:
-    """Weights are those of the heads that are named: each row sums to 1 with what the end of the source has."""
-    weights = torch.tensor([[[[0.1, 0.9], [0.2, 0.7]], [[1.0, 0.0], [0.0, 1.0]]]])  # (1 layer, 2 heads, 2, 2)
-    recorded = picture.Recorded(["a", "b"], ["A", "B"], weights)
-    assert picture.sharpest(recorded, 1) == [(0, 1)]
-    drawn = picture.draw(recorded, [(0, 0)], "ab → A B")
-    assert "layer 1, head 1" in drawn
-    assert re.findall(r'fill-opacity="([\d.]+)"', drawn) == ["0.111", "1.000", "0.222", "0.778"]  # over the largest
-    shown = (ROOT / "docs" / "pictures" / "attention.svg").read_text(encoding="utf-8")
+def test_the_picture_is_of_the_word_that_is_named() -> None:
+    shown = (ROOT / "docs" / "pictures" / "look.svg").read_text(encoding="utf-8")
     word = re.search(r"<title>(\w+) → ([A-Z ]+)</title>", shown)
     assert word
     assert word[1] in README
