@@ -142,18 +142,16 @@ def difference(what: str, mine: Tensor, theirs: Tensor) -> Difference:
 def reference(kind: str, size: Size) -> Any:
     """A random BERT with its head for masked tokens, or a GPT-2; their heads tell tokens apart."""
     torch.manual_seed(0)
-    common = {"vocab_size": size.vocabulary, "attn_implementation": "eager"}
+    common: dict[str, Any] = {"vocab_size": size.vocabulary, "attn_implementation": "eager"}
     model: Any
     if kind == "bert":
-        sizes = {"hidden_size": size.width, "intermediate_size": 4 * size.width}
-        counts = {"num_hidden_layers": size.layers, "num_attention_heads": size.heads}
-        model = transformers.BertForMaskedLM(
-            transformers.BertConfig(**common, **sizes, **counts, pad_token_id=BASELINE)
-        )
+        common |= {"hidden_size": size.width, "intermediate_size": 4 * size.width, "pad_token_id": BASELINE}
+        common |= {"num_hidden_layers": size.layers, "num_attention_heads": size.heads}
+        model = transformers.BertForMaskedLM(transformers.BertConfig(**common))
     else:
-        sizes = {"n_embd": size.width, "n_layer": size.layers, "n_head": size.heads}
-        ends = {"bos_token_id": BASELINE, "eos_token_id": BASELINE}
-        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**common, **sizes, **ends))
+        common |= {"n_embd": size.width, "n_layer": size.layers, "n_head": size.heads}
+        common |= {"bos_token_id": BASELINE, "eos_token_id": BASELINE}
+        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**common))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() > 1 and "emb" not in name and "wte" not in name and "wpe" not in name:
@@ -261,13 +259,11 @@ def lens_pairs(case: Case) -> Iterator[Pair]:
     """TransformerLens: patterns of attention, and for GPT-2 the logit lens, which it does not have for BERT."""
     bridge = importlib.import_module("transformer_lens.model_bridge").TransformerBridge
     logit_lens = importlib.import_module("transformer_lens.tools.analysis").logit_lens
+    names = {"bert": "google-bert/bert-base-uncased", "gpt2": "openai-community/gpt2"}  # no more: the model is given
+    model = copy.deepcopy(case.model)
     with tempfile.TemporaryDirectory() as folder:
-        name = {"bert": "google-bert/bert-base-uncased", "gpt2": "openai-community/gpt2"}[
-            kind
-        ]  # only a name: the model is given
-        booted = bridge.boot_transformers(
-            name, hf_model=copy.deepcopy(case.model), tokenizer=numbers_tokenizer(case.model, folder), device="cpu"
-        )
+        tokenizer = numbers_tokenizer(model, folder)
+        booted = bridge.boot_transformers(names[case.kind], hf_model=model, tokenizer=tokenizer, device="cpu")
     wanted = [f"blocks.{layer}.attn.hook_pattern" for layer in range(len(booted.blocks))]
 
     @torch.no_grad()
