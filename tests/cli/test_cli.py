@@ -137,7 +137,7 @@ def test_a_terminal_without_our_letters_is_served_too() -> None:
 def test_show_names_what_makes_models_different() -> None:
     """Settings without weights are visible too."""
     shown = typed("show", "lecture", "model.layers=1", "model.decoder.position.kind=rope", "model.heads=8").stdout
-    for words in ("no gain", "OuterFeedForward relu", "RotaryPosition halves", "8 heads", "norm(x + f(x))", "tied"):
+    for words in ("no gain", "OuterFeedForward relu", "RotaryPosition halves", "8 heads", "norm(x + f(x))"):
         assert words in shown
     bare = typed("show", "tiny", "model.attention.projections=false", "model.attention.output=false").stdout
     assert "MultiHeadAttention 4 heads" in bare

@@ -9,6 +9,7 @@ from clearhead.decoding import ModelStepper, lean_decoder
 from tests.models.zoo import ORDERED, RECURRENT, VARIANTS, make
 
 LEFT_TO_THE_MODEL = {"hard", "additive", "multiplicative", "no projections, no W_O", "free sizes"}
+LEFT_TO_THE_MODEL |= {"another width out", "another width out, pre"}
 LEFT_TO_THE_MODEL |= {"position shaw", "Shaw keys", "Shaw values"} | set(ORDERED)
 LEFT_TO_THE_MODEL |= {variant for variant in RECURRENT if variant != "recurrent to Transformer"}
 

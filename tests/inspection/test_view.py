@@ -193,4 +193,4 @@ def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         warnings.simplefilter("ignore", UserWarning)  # this model has seen few letters, and its gradients are tiny
         exec(compile(code, "look.md", "exec"), names)
     assert names["off"].off == ("cross.1.2",)
-    assert (tmp_path / "look.json").is_file()
+    assert (tmp_path / "look.html").is_file()

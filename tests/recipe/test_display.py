@@ -54,7 +54,7 @@ def test_one_line_says_what_it_is() -> None:
     changed = read_recipe("tiny", "training.seed=2", "model.norm.place=post")
     assert repr(changed) == (
         "Recipe(seq2seq: 4 layers, width 128, 4 heads, multihead attention, sinusoidal positions; "
-        'model.feedforward.width = 256, model.norm.place = "post", training.seed = 2, 2 more)'
+        'model.norm.place = "post", model.feedforward.width = 256, training.seed = 2, 2 more)'
     )
     parts = read_recipe(None, "model.encoder.layers=1", "model.attention.kind=disentangled", "model.cross.heads=2")
     assert repr(parts) == (

@@ -82,7 +82,7 @@ def test_another_kind_forgets_what_it_does_not_know(tmp_path: Path) -> None:
         ([BOTH, "model.decoder.attention.kind=lung"], "no such alignment; did you mean luong?"),
         (
             ["model.decoder.kind=recurent"],
-            "no such decoder; did you mean recurrent? (there are: transformer, recurrent)",
+            "no such decoder; did you mean recurrent? (there are: transformer, convolutional, recurrent)",
         ),
         ([BOTH, "model.cell=rnn"], 'model.cell = "rnn": must be gru or lstm or elman'),
         (

@@ -18,7 +18,7 @@ from clearhead.errors import Problem, RecipeError, did_you_mean
 from clearhead.machine import shown_bytes
 from clearhead.recipe import notes_of
 
-SHORT, LONG = 30, 110
+SHORT, LONG = 30, 100
 """Letters of a formula that stands beside its number with words after it, and of one that may take three lines."""
 
 

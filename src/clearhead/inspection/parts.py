@@ -190,13 +190,18 @@ def _stack_parts(
             around = sublayer.around
             change = sublayer.change[0, rows].double()
             if around.place == "post":
-                before = change + sublayer.x[0, rows].double() if around.residual else change
+                x = sublayer.x[0, rows].double()
+                if around.project is not None:
+                    x = x @ around.project.weight.double().T
+                before = change + x if around.residual else change
                 u, shift = through_norm(around.norm, before, u)
                 if shift is not None:
                     yield f"norm shift {place}", shift
             yield from reversed(list(_change_parts(place, sublayer, rows, change, u)))
             if not around.residual:
                 return  # nothing else reaches the logit on its own
+            if around.project is not None:
+                u = u @ around.project.weight.double()
     yield from _embedding_parts(stack, rows, u)
 
 

@@ -12,7 +12,9 @@ from clearhead.recipe.spec import KindSpec
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Term = Literal["c2c", "c2p", "p2c"]
-Kept = list[Annotated[list[Count], Field(min_length=1)]]
+Kept = Annotated[
+    list[Annotated[list[Count], Field(min_length=1, max_length=10_000)]], Field(min_length=1, max_length=10_000)
+]
 """For each layer the heads that it keeps, counting from 1."""
 
 

@@ -69,7 +69,7 @@ def broken_block(what: str, name: str, wrong: Breaker, measure: Callable[[], Mea
     with broken(name, wrong):
         try:
             found = measure()
-        except (RuntimeError, ValueError, IndexError) as failure:
+        except (RuntimeError, ValueError, IndexError, TypeError) as failure:
             found = Measure("it runs", "runs", f"fails: {type(failure).__name__}")
     return Wrong(what, found, broken=name)
 

@@ -183,7 +183,7 @@ def queries_over_keys() -> Evidence:
     def rows_of(count: int) -> str:
         try:
             return " × ".join(map(str, attend(query, keys, torch.randn(count, e)).shape))
-        except RuntimeError:
+        except (RuntimeError, TypeError):  # the latter where shapes are checked
             return "cannot be multiplied"
 
     size = "attend(Q, K, V): rows × columns of the result, N × d_v"

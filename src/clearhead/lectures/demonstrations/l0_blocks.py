@@ -309,7 +309,7 @@ def point_wise() -> Evidence:
         """X + FFN(X) for E ≠ V by a layer of the product, whose Add & Norm projects X."""
         try:
             shape = str(tuple(wider(x, AttentionContext()).shape))
-        except RuntimeError:
+        except (RuntimeError, TypeError):
             shape = "cannot be added"
         return Measure(f"a layer whose net maps {width} features to {out}", str((batch, context, out)), shape)
 
