@@ -62,18 +62,24 @@ def test_a_taken_port_is_told(server: PageServer) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is another signal there")
 def test_ctrl_c_ends_it_cleanly() -> None:
     code = (
+        "import signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, shells have it ignored\n"
         "from clearhead.lectures import Outcome, claims, serve_lecture_page\n"
         "outcomes = [Outcome(claims()[0], None, 0, '')]\n"
         "serve_lecture_page(outcomes, port=0, ready=lambda address: print(address, flush=True))"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    port = int(line.split("127.0.0.1:")[1].split("/")[0])
-    connection = http.client.HTTPConnection(HOST, port, timeout=10)
-    connection.request("GET", "/")
-    assert "The lectures, running: 0 of 1" in connection.getresponse().read().decode()
-    connection.close()
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-    assert (process.returncode, told) == (0, "")
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            port = int(line.split("127.0.0.1:")[1].split("/")[0])
+            connection = http.client.HTTPConnection(HOST, port, timeout=10)
+            connection.request("GET", "/")
+            assert "The lectures, running: 0 of 1" in connection.getresponse().read().decode()
+            connection.close()
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=60)
+            assert (process.returncode, told) == (0, "")
+        finally:
+            process.kill()
