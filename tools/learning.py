@@ -248,7 +248,7 @@ LESSONS = [
     Lesson("pattern", ("attention grid", "position sinusoidal-2d")),
     Lesson("pattern", ("attention axial", "position relative-2d")),
     Lesson("pattern in windows", ("attention window", "position relative-2d")),
-    Lesson("reverse", ("encoder convolutional", "decoder transformer"), steps=1_500),
+    Lesson("reverse", ("encoder convolutional", "decoder transformer"), steps=1_500, whole=True),
     Lesson("reverse", ("encoder transformer", "decoder convolutional")),
     Lesson("reverse", ("encoder convolutional dilation=1", "decoder convolutional dilation=1"), ("model.layers=2",)),
     # five tokens around each: the place asked for is three away, which one layer does not reach, and two do
