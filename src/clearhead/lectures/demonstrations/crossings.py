@@ -3,6 +3,7 @@
 The products of the modules themselves are counted; the formulas are those of ``clearhead.costing``.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -14,9 +15,10 @@ from clearhead.attention import MultiHeadAttention
 from clearhead.blocks import Recurrence
 from clearhead.costing import letter, recurrent_layer, self_attention_layer
 from clearhead.costing.tracing import counted_macs
+from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.compare import written
 from clearhead.lectures.demonstrations.sequential import EXPLICIT
-from clearhead.lectures.evidence import Measure
+from clearhead.lectures.evidence import EvidenceTable, Measure
 
 n, d = letter("n"), letter("d")
 FORMULAS: dict[str, Expr] = {
@@ -99,6 +101,28 @@ def inputs_twice(right: Any) -> Any:
 
 
 RECURRENCE = "clearhead.blocks.recurrence.Recurrence.forward"
+
+
+def table_over_length(lengths: Sequence[int], width: int, work: Mapping[str, Sequence[int]]) -> EvidenceTable:
+    """The multiplications of every layer, a row for each length."""
+    rows = tuple((length, *(row[place] for row in work.values())) for place, length in enumerate(lengths))
+    return EvidenceTable(f"Multiplications counted, d = {width}", ("n", *work), rows)
+
+
+def figure_over_length(lengths: Sequence[int], work: Mapping[str, Sequence[int]], *, title: str, alt: str) -> Lines:
+    """The same as lines, on logarithmic axes."""
+    x = tuple(map(float, lengths))
+    return Lines(
+        title=title,
+        alt=alt,
+        x_label="tokens n",
+        y_label="multiplications",
+        log_x=True,
+        log_y=True,
+        series=tuple(Series(name, x, tuple(map(float, row))) for name, row in work.items()),
+    )
+
+
 __all__ = [
     "EXPLICIT",
     "FORMULAS",
@@ -106,7 +130,9 @@ __all__ = [
     "counted",
     "crossing",
     "crossing_measures",
+    "figure_over_length",
     "inputs_twice",
     "layer",
     "scores_twice",
+    "table_over_length",
 ]

@@ -22,8 +22,10 @@ from clearhead.lectures.demonstrations.crossings import (
     RECURRENCE,
     counted,
     crossing_measures,
+    figure_over_length,
     inputs_twice,
     scores_twice,
+    table_over_length,
 )
 from clearhead.lectures.demonstrations.sequential import EXPLICIT, key_by_key
 from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure
@@ -327,7 +329,6 @@ def quadratic_all_the_same() -> Evidence:
     def cross(pair: tuple[str, str]) -> Measure:
         return crossing_measures(*pair, width)[0]
 
-    x_axis = tuple(map(float, lengths))
     return Evidence(
         measures=(*(exact(name) for name in FORMULAS), *(cross(pair) for pair in pairs), growth()),
         wrong=(
@@ -346,22 +347,13 @@ def quadratic_all_the_same() -> Evidence:
                 growth,
             ),
         ),
-        tables=(
-            EvidenceTable(
-                f"Multiplications counted, d = {width}",
-                ("n", *FORMULAS),
-                tuple((length, *(row[place] for row in work.values())) for place, length in enumerate(lengths)),
-            ),
-        ),
+        tables=(table_over_length(lengths, width, work),),
         figures=(
-            Lines(
+            figure_over_length(
+                lengths,
+                work,
                 title=f"Multiplications over the length, d = {width}",
                 alt="Attention alone crosses the Elman layer at n = d, attention with projections the LSTM at n = 2d.",
-                x_label="tokens n",
-                y_label="multiplications",
-                log_x=True,
-                log_y=True,
-                series=tuple(Series(name, x_axis, tuple(map(float, row))) for name, row in work.items()),
             ),
         ),
     )

@@ -12,7 +12,6 @@ from clearhead.attention import MultiHeadAttention
 from clearhead.blocks import StandardFeedForward, StateAttention
 from clearhead.costing import Cost, cost, letter, matmul_work, multihead_work
 from clearhead.costing.tracing import counted_macs, trace
-from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.broken import broken_block
 from clearhead.lectures.demonstrations.compare import alike, formula_gap, written
 from clearhead.lectures.demonstrations.crossings import (
@@ -20,8 +19,10 @@ from clearhead.lectures.demonstrations.crossings import (
     RECURRENCE,
     counted,
     crossing_measures,
+    figure_over_length,
     inputs_twice,
     scores_twice,
+    table_over_length,
 )
 from clearhead.lectures.demonstrations.sequential import EXPLICIT
 from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
@@ -382,24 +383,13 @@ def projections_or_not() -> Evidence:
                 first,
             ),
         ),
-        tables=(
-            EvidenceTable(
-                f"Multiplications counted, d = {width}",
-                ("n", *FORMULAS),
-                tuple((length, *(row[place] for row in work.values())) for place, length in enumerate(lengths)),
-            ),
-        ),
+        tables=(table_over_length(lengths, width, work),),
         figures=(
-            Lines(
+            figure_over_length(
+                lengths,
+                work,
                 title=f"Multiplications of a layer over the length, d = {width}",
                 alt="Attention alone crosses the Elman layer at n = d, with projections the GRU at d, the LSTM at 2d.",
-                x_label="tokens n",
-                y_label="multiplications",
-                log_x=True,
-                log_y=True,
-                series=tuple(
-                    Series(name, tuple(map(float, lengths)), tuple(map(float, row))) for name, row in work.items()
-                ),
             ),
         ),
         notes=(
