@@ -7,6 +7,7 @@ from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+import jaxtyping
 import pytest
 import torch
 from xdist.scheduler import LoadScopeScheduling
@@ -19,6 +20,17 @@ pytest_plugins = ["tests.browser"]
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(20)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Shapes are checked at every call in the tests of ``SHAPED``, which compute with every part in every form.
+
+    Elsewhere the subject is files, screens and whole runs, made of the same parts, and checking would only take time.
+    """
+    names = {item.path.parent.name, f"{item.path.parent.name}/{item.path.stem}"}
+    checked = not names.isdisjoint(SHAPED) and names.isdisjoint(LONG)
+    jaxtyping.config.update("jaxtyping_disable", not checked)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
@@ -38,6 +50,11 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
         return folder if folder in SHARING else str(path)
 
 
+SHAPED = {"positions", "attention", "blocks", "models", "decoding", "interop", "data"}
+SHAPED |= {"training/test_families", "training/test_digits", "training/test_muon"}
+SHAPED |= {"training/test_loss", "predictor/test_forced"}
+LONG = {"models/test_learning", "interop/test_generate"}
+"""Trainings of what the other tests of these folders compute with once."""
 SHARING = ("lectures", "predictor")
 PARITY = "parity"
 IDENTITY = "identity"
