@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -19,11 +20,11 @@ from clearhead.training.checkpoint import load_checkpoint
 from clearhead.verbs.session import make_trainer, train_in
 from tests.cli.typed import typed
 from tests.training.test_trainer import assert_same_run
-from tests.training.toy import SMALL, write_pairs
+from tests.training.toy import FEW, SMALL, write_pairs
 
 
 def trainer_of(folder: Path, *settings: str) -> Trainer:
-    pairs = write_pairs(folder / "pairs.tsv")
+    pairs = write_pairs(folder / "pairs.tsv", count=FEW)
     recipe = read_recipe(None, f'data.train="{pairs}"', *SMALL, *settings)
     return make_trainer(prepare(recipe, folder / "run"))
 
@@ -139,7 +140,7 @@ def test_a_wall_clock_that_jumps_decides_nothing(tmp_path: Path, monkeypatch: py
 
 def test_a_resumed_run_uses_the_threads_that_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without this, a bare --resume took all cores, and summed in another order; evaluations included."""
-    pairs = write_pairs(tmp_path / "pairs.tsv")
+    pairs = write_pairs(tmp_path / "pairs.tsv", count=FEW)
     words = ["--max-steps", "4", "training.evaluate_every=2", *SMALL]
     assert typed("train", str(pairs), "-o", str(tmp_path / "run"), *words).returncode == 0
     (tmp_path / "run" / "last" / "step-000000004.safetensors").unlink()
@@ -153,16 +154,22 @@ def test_a_resumed_run_uses_the_threads_that_it_began_with(tmp_path: Path, monke
 # ---- scores.json ----
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    pairs = write_pairs(tmp_path / "pairs.tsv")
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scores")
+    pairs = write_pairs(folder / "pairs.tsv", count=FEW)
     words = ["--max-steps", "6", "training.evaluate_every=3", "decoding.beam_size=2", *SMALL]
-    result = typed("train", str(pairs), "-o", str(tmp_path / "run"), *words)
+    result = typed("train", str(pairs), "-o", str(folder / "run"), *words)
     assert result.returncode == 0, result.stderr
-    return tmp_path / "run"
+    return folder / "run"
 
 
-def test_the_scores_of_the_best_model_are_kept(run: Path) -> None:
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+def test_the_scores_of_the_best_model_are_kept(run: Path, finished: Path) -> None:
     """Dev and test as ``eval`` gives them, and everything that they depend on; test also in the log."""
     kept = json.loads((run / "scores.json").read_text())
     for split in ("dev", "test"):
@@ -175,7 +182,7 @@ def test_the_scores_of_the_best_model_are_kept(run: Path) -> None:
     assert kept["model"]["step"] == checkpoint.state["best_step"]
     assert len(kept["model"]["fingerprint"]) == len(kept["data"]["corpus"]) == len(kept["data"]["dev"]) == 64
     assert kept["decoding"]["beam_size"] == 2
-    assert list(kept["data"]["files"]) == [str(run.parent / "pairs.tsv")]
+    assert list(kept["data"]["files"]) == [str(finished.parent / "pairs.tsv")]
     log = (run / "train.log").read_text()
     assert f"symbol_error {kept['test']['metrics']['symbol_error']['value']:.2f} [" in log
 
@@ -216,7 +223,7 @@ def test_scores_of_another_model_are_not_taken(run: Path) -> None:
     before = json.loads((run / "scores.json").read_text())
     train_in(read_recipe(None), run, resume=True)
     assert json.loads((run / "scores.json").read_text()) == before
-    result = typed("train", "-o", str(run), "--resume", "--max-steps", "30")
+    result = typed("train", "-o", str(run), "--resume", "--max-steps", "12")
     assert result.returncode == 0, result.stderr
     after = json.loads((run / "scores.json").read_text())
     assert after["model"]["fingerprint"] != before["model"]["fingerprint"]

@@ -14,7 +14,7 @@ from clearhead.recipe import read_recipe
 from clearhead.training import SINGLE, ProcessGroup, Trainer, open_process_group, prepare, reopen
 from clearhead.verbs.session import make_trainer
 from tests.training.test_trainer import assert_same_run, state_of
-from tests.training.toy import SMALL, write_pairs
+from tests.training.toy import FEW, SMALL, write_pairs
 
 PLAIN = ["model.dropout.residual=0.0", "model.dropout.embedding=0.0", "training.accumulate=3"]
 BUSY = ["training.evaluate_every=4", "training.save_every=2", "training.patience=50"]
@@ -56,7 +56,7 @@ def gradients(trainer: Trainer) -> dict[str, torch.Tensor]:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("team")
-    data = f'data.train="{write_pairs(folder / "pairs.tsv")}"'
+    data = f'data.train="{write_pairs(folder / "pairs.tsv", count=FEW)}"'
     prepare(read_recipe(None, data, *SMALL, "training.steps=12", *PLAIN), folder / "plain")
     for name in ("whole", "parts"):
         prepare(read_recipe(None, data, *SMALL, "training.steps=12", *BUSY), folder / name)

@@ -17,7 +17,7 @@ from clearhead.training import StatedRecipe, opened, prepare, reopen
 from clearhead.verbs.session import make_trainer, train_in
 from tests.cli.typed import typed
 from tests.training.test_trainer import assert_same_run, state_of
-from tests.training.toy import SMALL, write_lines, write_pairs
+from tests.training.toy import FEW, SMALL, write_lines, write_pairs
 
 STEPS = ["training.evaluate_every=6", "training.save_every=3"]
 
@@ -34,7 +34,7 @@ def content(folder: Path) -> dict[str, bytes]:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of 12 steps, trained to its end."""
     folder = tmp_path_factory.mktemp("resuming")
-    pairs = write_pairs(folder / "pairs.tsv")
+    pairs = write_pairs(folder / "pairs.tsv", count=FEW)
     result = typed("train", str(pairs), "-o", str(folder / "run"), "--max-steps", "12", *STEPS, *SMALL)
     assert result.returncode == 0, result.stderr
     return folder / "run"
@@ -75,7 +75,7 @@ def test_what_contradicts_a_run_is_named_and_nothing_changes(
     run: Path, words: list[str], named: list[str], tmp_path: Path
 ) -> None:
     """Exit 2, every difference in one message. Before, all of it was ignored."""
-    other = write_pairs(tmp_path / "other.tsv", seed=3)
+    other = write_pairs(tmp_path / "other.tsv", seed=3, count=FEW)
     (tmp_path / "corpus.toml").write_text("[model]\nwidth = 48\n")
     places = {"OTHER": str(other), "corpus.toml": str(tmp_path / "corpus.toml")}
     before = content(run)
@@ -110,7 +110,7 @@ def test_a_budget_in_minutes_agrees_with_itself_however_far_the_run_is(
 ) -> None:
     """As ``make demo``: one command for a fresh folder, an unfinished run and a finished one."""
     monkeypatch.setattr("clearhead.training.preparation.seconds_per_step", lambda *_: 13.2)
-    pairs, folder = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "run"
+    pairs, folder = write_pairs(tmp_path / "pairs.tsv", count=FEW), tmp_path / "run"
     words = [str(pairs), "-o", str(folder), "--minutes", "3", "--resume", "decoding.beam_size=1", *SMALL]
     for _ in range(2):
         result = typed("train", *words)
@@ -187,7 +187,7 @@ def test_an_extension_is_not_forgotten_between_two_files(run: Path) -> None:
 
 def test_a_run_that_lost_its_patience_can_be_extended(tmp_path: Path) -> None:
     """With new patience; a kill right after the extension was recorded changes nothing about it."""
-    pairs = write_pairs(tmp_path / "pairs.tsv")
+    pairs = write_pairs(tmp_path / "pairs.tsv", count=FEW)
     still = ["training.evaluate_every=2", "training.patience=2", "training.optimizer.rate=1e-9"]
     recipe = read_recipe(None, f'data.train="{pairs}"', *SMALL, "training.steps=30", *still)
     train_in(recipe, tmp_path / "run", resume=False)
@@ -213,7 +213,7 @@ def test_a_plain_start_never_touches_what_was_trained(run: Path) -> None:
         opened(ask(), run, resume=False)
     for name in ("recipe.toml", "run.json"):
         (run / name).unlink()
-    pairs = write_pairs(run.parent / "pairs.tsv")
+    pairs = write_pairs(run.parent / "pairs.tsv", count=FEW)
     for resume in (False, True):
         with pytest.raises(ClearheadError, match="choose another -o"):
             opened(ask(f'data.train="{pairs}"'), run, resume=resume)
@@ -230,7 +230,7 @@ def test_a_best_model_without_a_checkpoint_is_not_overwritten(run: Path) -> None
 
 def test_a_kill_before_the_first_checkpoint_is_no_such_case(tmp_path: Path) -> None:
     """The first evaluation may come before the first checkpoint that the recipe asks for: step 0 is always saved."""
-    pairs = write_pairs(tmp_path / "pairs.tsv")
+    pairs = write_pairs(tmp_path / "pairs.tsv", count=FEW)
     rare = ["training.evaluate_every=2", "training.save_every=100", "training.steps=6"]
     settings = [f'data.train="{pairs}"', *SMALL, *rare]
     train_in(ask(*settings), tmp_path / "whole", resume=False)
@@ -249,7 +249,7 @@ def test_a_kill_before_the_first_checkpoint_is_no_such_case(tmp_path: Path) -> N
 def test_a_start_that_fails_is_not_in_the_way_of_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    pairs, folder = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "runs" / "mine"
+    pairs, folder = write_pairs(tmp_path / "pairs.tsv", count=FEW), tmp_path / "runs" / "mine"
     recipe = read_recipe(None, f'data.train="{pairs}"', *SMALL, "training.steps=2")
 
     def fail(*_: object) -> None:
@@ -264,7 +264,7 @@ def test_a_start_that_fails_is_not_in_the_way_of_the_next(
 
 
 def test_what_a_kill_during_preparation_left_is_not_in_the_way(tmp_path: Path) -> None:
-    pairs, folder = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "run"
+    pairs, folder = write_pairs(tmp_path / "pairs.tsv", count=FEW), tmp_path / "run"
     recipe = read_recipe(None, f'data.train="{pairs}"', *SMALL, "training.steps=2")
     for name in (".preparing/train.source.ids", "data/train.target.ids", ".lock"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -275,7 +275,7 @@ def test_what_a_kill_during_preparation_left_is_not_in_the_way(tmp_path: Path) -
 
 def test_a_run_that_was_prepared_and_not_trained_is_prepared_anew(tmp_path: Path) -> None:
     """Such as one that needs a package that is not there, or too much memory."""
-    pairs, folder = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "run"
+    pairs, folder = write_pairs(tmp_path / "pairs.tsv", count=FEW), tmp_path / "run"
     for width in (32, 48):
         recipe = read_recipe(None, f'data.train="{pairs}"', *SMALL, "training.steps=2", f"model.width={width}")
         run, begun = opened(StatedRecipe(recipe), folder, resume=False)
@@ -285,7 +285,7 @@ def test_a_run_that_was_prepared_and_not_trained_is_prepared_anew(tmp_path: Path
 
 def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
     """The second is refused at once and changes nothing; after a SIGKILL of the first its lock is taken over."""
-    pairs, folder = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "run"
+    pairs, folder = write_pairs(tmp_path / "pairs.tsv", count=FEW), tmp_path / "run"
     words = ["train", str(pairs), "-o", str(folder), "--max-steps", "100000", "training.evaluate_every=100000", *SMALL]
     first = subprocess.Popen([sys.executable, "-m", "clearhead", *words], stderr=subprocess.DEVNULL)
     try:

@@ -1,6 +1,9 @@
 """Contracts of training: accumulated = large batch, same seed = same run, resumed = never stopped."""
 
 import json
+import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +17,12 @@ from clearhead.recipe import read_recipe
 from clearhead.training import Trainer, prepare, reopen
 from clearhead.training.checkpoint import load_checkpoint
 from clearhead.verbs.session import make_trainer
-from tests.training.toy import SMALL, write_pairs
+from tests.training.toy import FEW, SMALL, write_pairs
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return write_pairs(tmp_path / "pairs.tsv")
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_pairs(tmp_path_factory.mktemp("data") / "pairs.tsv", count=FEW)
 
 
 def new_run(data: Path, folder: Path, *overrides: str) -> Trainer:
@@ -34,6 +37,19 @@ def continued(folder: Path) -> Trainer:
 
 
 HARD = ["training.accumulate=2", "training.evaluate_every=8", "training.save_every=3", "training.patience=50"]
+
+
+@pytest.fixture(scope="module")
+def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The folder of a run with these settings that was never stopped, made once."""
+
+    @cache
+    def made(*settings: str) -> Path:
+        folder = tmp_path_factory.mktemp("whole") / "run"
+        new_run(data, folder, *HARD, *settings).run()
+        return folder
+
+    return made
 
 
 def state_of(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any], str]:
@@ -106,21 +122,23 @@ def test_every_epoch_has_an_order_of_its_own(data: Path, tmp_path: Path) -> None
     assert [rows.tolist() for rows in trainer._epoch_plan()] != first
 
 
-def test_two_runs_with_one_seed_are_identical_and_another_seed_is_not(data: Path, tmp_path: Path) -> None:
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+def test_two_runs_with_one_seed_are_identical_and_another_seed_is_not(
+    data: Path, tmp_path: Path, whole: Callable[..., Path]
+) -> None:
+    for name, seed in (("b", 1), ("c", 2)):
         new_run(data, tmp_path / name, *HARD, f"training.seed={seed}").run()
-    assert_same_run(tmp_path / "a", tmp_path / "b")
-    assert state_of(tmp_path / "a")[2] != state_of(tmp_path / "c")[2]
+    assert_same_run(whole(), tmp_path / "b")
+    assert state_of(whole())[2] != state_of(tmp_path / "c")[2]
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize("stops", [[5], [3, 4, 11], [1, 23]])
 def test_a_resumed_run_ends_as_one_that_never_stopped(
-    data: Path, tmp_path: Path, optimizer: str, stops: list[int]
+    data: Path, tmp_path: Path, optimizer: str, stops: list[int], whole: Callable[..., Path]
 ) -> None:
     """Contract 3 without the process: stopped between any two steps, after work that was not saved."""
     kind = f"training.optimizer.kind={optimizer}"
-    new_run(data, tmp_path / "whole", *HARD, kind).run()
+    never_stopped = whole(kind)
     trainer = new_run(data, tmp_path / "parts", *HARD, kind)
     for stop in stops:
         full = trainer.steps
@@ -136,12 +154,12 @@ def test_a_resumed_run_ends_as_one_that_never_stopped(
         torch.manual_seed(999)  # whatever happens to the process in between
         trainer = continued(tmp_path / "parts")
     trainer.run()
-    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    assert_same_run(never_stopped, tmp_path / "parts")
 
 
-def test_resume_rejects_a_forgotten_random_state(data: Path, tmp_path: Path) -> None:
+def test_resume_rejects_a_forgotten_random_state(data: Path, tmp_path: Path, whole: Callable[..., Path]) -> None:
     """The wrong variant: everything restored but the random numbers ends elsewhere, as dropout differs."""
-    new_run(data, tmp_path / "whole", *HARD).run()
+    never_stopped = whole()
     trainer = new_run(data, tmp_path / "parts", *HARD)
     for _ in range(6):
         trainer._step()
@@ -149,13 +167,15 @@ def test_resume_rejects_a_forgotten_random_state(data: Path, tmp_path: Path) -> 
     trainer = continued(tmp_path / "parts")
     torch.manual_seed(999)
     trainer.run()
-    mine, theirs = state_of(tmp_path / "whole")[0], state_of(tmp_path / "parts")[0]
+    mine, theirs = state_of(never_stopped)[0], state_of(tmp_path / "parts")[0]
     assert any(not torch.equal(tensor, theirs[name]) for name, tensor in mine.items() if name.startswith("model."))
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "empty", "missing"])
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(data: Path, tmp_path: Path, damage: str) -> None:
-    new_run(data, tmp_path / "whole", *HARD).run()
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
+    data: Path, tmp_path: Path, damage: str, whole: Callable[..., Path]
+) -> None:
+    never_stopped = whole()
     trainer = new_run(data, tmp_path / "run", *HARD)
     for _ in range(9):
         trainer._step()
@@ -173,7 +193,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(data: Path, tm
     assert bool(complaints) == (damage != "missing")
     assert all(newest.name in complaint for complaint in complaints)
     continued(tmp_path / "run").run()
-    assert_same_run(tmp_path / "whole", tmp_path / "run")
+    assert_same_run(never_stopped, tmp_path / "run")
 
 
 def hurt(file: Path, damage: str) -> None:
@@ -194,9 +214,8 @@ def test_a_checkpoint_that_was_read_lets_go_of_its_file(data: Path, tmp_path: Pa
     assert "step-0" not in Path("/proc/self/maps").read_text()
 
 
-def test_if_every_checkpoint_is_damaged_that_is_said(data: Path, tmp_path: Path) -> None:
-    trainer = new_run(data, tmp_path / "run", *HARD)
-    trainer.run()
+def test_if_every_checkpoint_is_damaged_that_is_said(tmp_path: Path, whole: Callable[..., Path]) -> None:
+    shutil.copytree(whole(), tmp_path / "run")
     for file in (tmp_path / "run" / "last").iterdir():
         hurt(file, "flipped")
     with pytest.raises(DamagedFile, match="every checkpoint is damaged"):
@@ -236,11 +255,9 @@ def test_a_loss_that_is_no_number_stops_the_run(data: Path, tmp_path: Path) -> N
     assert continued(tmp_path / "run").progress.step == 3
 
 
-def test_a_loss_that_explodes_stops_the_run(data: Path, tmp_path: Path) -> None:
+def test_a_loss_that_explodes_stops_the_run(data: Path, tmp_path: Path, whole: Callable[..., Path]) -> None:
     """Far above the lowest so far, though finite: exit 5 as well; the undisturbed run continues."""
-    trainer = new_run(data, tmp_path / "run", *HARD)
-    trainer.run()
-    lowest = trainer.progress.lowest
+    lowest = continued(whole()).progress.lowest
     assert lowest is not None
     wild = new_run(data, tmp_path / "wild", *HARD)
     with torch.no_grad():
@@ -251,8 +268,9 @@ def test_a_loss_that_explodes_stops_the_run(data: Path, tmp_path: Path) -> None:
     assert caught.value.exit_code == 5
 
 
-def test_activations_are_measured_and_nothing_changes(data: Path, tmp_path: Path) -> None:
+def test_activations_are_measured_and_nothing_changes(tmp_path: Path) -> None:
     """More tokens keep more bytes; measuring changes neither weights nor gradients nor random numbers."""
+    data = write_pairs(tmp_path / "pairs.tsv")
     small, large = (
         new_run(data, tmp_path / f"run{size}", *HARD, f"training.batch_tokens={size}") for size in (128, 512)
     )
@@ -290,8 +308,9 @@ def test_patience_ends_a_run(data: Path, tmp_path: Path) -> None:
     assert progress.waited == 2
 
 
-def test_changed_data_are_noticed(data: Path, tmp_path: Path) -> None:
-    new_run(data, tmp_path / "run").run()
+def test_changed_data_are_noticed(tmp_path: Path) -> None:
+    data = write_pairs(tmp_path / "pairs.tsv", count=FEW)
+    new_run(data, tmp_path / "run", "training.steps=2").run()
     data.write_text(data.read_text() + "new\tN E W\n")
     with pytest.raises(DataError, match="the data have changed since"):
         reopen(tmp_path / "run")
@@ -318,9 +337,8 @@ def trainer_recipe(trainer: Trainer) -> Any:
     return read_recipe(trainer.folder / "recipe.toml")
 
 
-def test_metrics_hold_no_clock(data: Path, tmp_path: Path) -> None:
-    new_run(data, tmp_path / "run", *HARD).run()
-    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+def test_metrics_hold_no_clock(whole: Callable[..., Path]) -> None:
+    rows = [json.loads(line) for line in (whole() / "metrics.jsonl").read_text().splitlines()]
     assert {row["kind"] for row in rows} == {"train", "dev"}
     assert all({"kind", "step", "epoch", "loss", "rate"} == row.keys() for row in rows if row["kind"] == "train")
     assert all("dev_line_error" in row for row in rows if row["kind"] == "dev")

@@ -9,6 +9,9 @@ SMALL = [
     *("training.batch_tokens=256", "training.threads=1"),
 ]
 
+FEW = 150
+"""Pairs enough for a run whose files and steps matter, and not what it learns."""
+
 
 def write_pairs(path: Path, count: int = 600, seed: int = 0) -> Path:
     rng = random.Random(seed)
