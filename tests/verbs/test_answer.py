@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 import clearhead
-from tests.training.toy import SMALL, write_pairs
+from tests.training.toy import FEW, SMALL, write_pairs
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> clearhead.Run:
     folder = tmp_path_factory.mktemp("answer")
-    return clearhead.train(write_pairs(folder / "pairs.tsv"), folder / "run", steps=20, settings=SMALL)
+    return clearhead.train(write_pairs(folder / "pairs.tsv", count=FEW), folder / "run", steps=20, settings=SMALL)
 
 
 def test_a_file_of_answers_is_what_the_model_says(run: clearhead.Run, tmp_path: Path) -> None:

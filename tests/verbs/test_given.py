@@ -35,7 +35,7 @@ def test_what_data_are_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["pandas", "pyarrow", "datasets"])
 def test_a_table_trains_evaluates_and_resumes(tmp_path: Path, kind: str) -> None:
-    rows = rows_of(write_pairs(tmp_path / "pairs", count=200))
+    rows = rows_of(write_pairs(tmp_path / "pairs", count=60))
     columns = {
         "english": [row[0] for row in rows],
         "number": list(range(len(rows))),
@@ -78,7 +78,7 @@ def test_labels_in_tuples(tmp_path: Path) -> None:
 
 def test_other_data_are_refused_and_the_first_stay(tmp_path: Path) -> None:
     """With resume and without: what a run was given is its only copy."""
-    pairs = rows_of(write_pairs(tmp_path / "pairs", count=200))
+    pairs = rows_of(write_pairs(tmp_path / "pairs", count=60))
     clearhead.train(pairs, tmp_path / "run", steps=2, settings=SMALL)
     kept = tmp_path / "run" / "data" / "given-train.jsonl"
     before = kept.read_bytes()

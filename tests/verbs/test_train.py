@@ -1,18 +1,18 @@
 """``clearhead.train``: the whole of training from Python, in any thread, without a trace in the process."""
 
-import subprocess
-import sys
+import random
+import signal
 import threading
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import clearhead
 from tests.training.test_trainer import state_of
-from tests.training.toy import SMALL, write_pairs
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.training.toy import FEW, SMALL, write_pairs
 
 
 def pairs_of(path: Path) -> list[tuple[str, str]]:
@@ -21,7 +21,7 @@ def pairs_of(path: Path) -> list[tuple[str, str]]:
 
 def test_ten_lines_train_evaluate_and_answer(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A list of pairs becomes a run with everything worth having; nothing is printed."""
-    pairs = pairs_of(write_pairs(tmp_path / "pairs.tsv"))
+    pairs = pairs_of(write_pairs(tmp_path / "pairs.tsv", count=FEW))
     run = clearhead.train(pairs, output=tmp_path / "run", steps=60, settings=SMALL)
     scores = clearhead.evaluate(run.model, pairs[:50])
     answer = run.model(pairs[0][0])
@@ -43,7 +43,7 @@ def test_ten_lines_train_evaluate_and_answer(tmp_path: Path, capfd: pytest.Captu
 
 def test_a_list_teaches_what_its_file_teaches(tmp_path: Path) -> None:
     """The same weights, bit for bit, and resumed by the same list; another list is refused."""
-    file = write_pairs(tmp_path / "pairs.tsv")
+    file = write_pairs(tmp_path / "pairs.tsv", count=FEW)
     pairs = pairs_of(file)
     clearhead.train(file, tmp_path / "file", steps=12, settings=SMALL)
     clearhead.train(pairs, tmp_path / "list", steps=12, settings=SMALL)
@@ -60,42 +60,33 @@ def test_a_list_teaches_what_its_file_teaches(tmp_path: Path) -> None:
         clearhead.train(pairs[:-1], tmp_path / "list", resume=True)
 
 
-LEFT_AS_IT_WAS = """
-import random, signal, sys
-import numpy, torch
-import clearhead
-from tests.training.toy import SMALL
-
-def state():
+def process_state() -> tuple[Any, ...]:
     handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
-    numbers = numpy.random.get_state()[1].tolist(), random.getstate(), torch.random.get_rng_state().tolist()
+    numbers = np.random.get_state()[1].tolist(), random.getstate(), torch.random.get_rng_state().tolist()  # type: ignore[index]
     return numbers, torch.get_num_threads(), handlers
-
-torch.set_num_threads(3)
-before, (file, folder) = state(), sys.argv[1:]
-run = clearhead.train(file, folder, steps=4, settings=SMALL)
-clearhead.evaluate(run, split="dev")
-list(clearhead.score(run, file))
-clearhead.check(file)
-clearhead.show("tiny")
-assert state() == before
-torch.manual_seed(1234)
-assert state() != before
-"""
 
 
 def test_the_process_is_left_as_it_was(tmp_path: Path) -> None:
-    """Random states, threads and signal handlers; a wrong variant, torch.manual_seed, is noticed.
-
-    In a process of its own: checking types at run time, as tests do, draws numbers.
-    """
-    file = write_pairs(tmp_path / "pairs.tsv")
-    command = [sys.executable, "-c", LEFT_AS_IT_WAS, str(file), str(tmp_path / "run")]
-    subprocess.run(command, check=True, cwd=ROOT)
+    """Random states, threads and signal handlers; a wrong variant, torch.manual_seed, is noticed."""
+    file = write_pairs(tmp_path / "pairs.tsv", count=FEW)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        before = process_state()
+        run = clearhead.train(file, tmp_path / "run", steps=4, settings=SMALL)
+        clearhead.evaluate(run, split="dev")
+        list(clearhead.score(run, file))
+        clearhead.check(file)
+        clearhead.show("tiny")
+        assert process_state() == before
+        torch.manual_seed(1234)
+        assert process_state() != before
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_a_thread_may_train(tmp_path: Path) -> None:
-    file, runs = write_pairs(tmp_path / "pairs.tsv"), []
+    file, runs = write_pairs(tmp_path / "pairs.tsv", count=FEW), []
     thread = threading.Thread(
         target=lambda: runs.append(clearhead.train(file, tmp_path / "run", steps=4, settings=SMALL))
     )
@@ -106,7 +97,7 @@ def test_a_thread_may_train(tmp_path: Path) -> None:
 
 def test_events_are_reported_in_order(tmp_path: Path) -> None:
     events: list[clearhead.Event] = []
-    file = write_pairs(tmp_path / "pairs.tsv")
+    file = write_pairs(tmp_path / "pairs.tsv", count=FEW)
     clearhead.train(
         file, tmp_path / "run", steps=40, settings=[*SMALL, "training.evaluate_every=20"], report=events.append
     )
@@ -128,14 +119,14 @@ def test_events_are_reported_in_order(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_are_named_and_nothing_is_left(tmp_path: Path, arguments: dict[str, object], message: str) -> None:
-    file = write_pairs(tmp_path / "pairs.tsv")
+    file = write_pairs(tmp_path / "pairs.tsv", count=FEW)
     with pytest.raises(clearhead.RecipeError, match=message.replace("?", r"\?")):
         clearhead.train(file, tmp_path / "run", **arguments)  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()
 
 
 def test_wrong_types_say_what_to_pass(tmp_path: Path) -> None:
-    file = write_pairs(tmp_path / "pairs.tsv")
+    file = write_pairs(tmp_path / "pairs.tsv", count=FEW)
     with pytest.raises(TypeError, match="settings is a dict"):
         clearhead.train(file, tmp_path / "run", settings="model.width=64")
     with pytest.raises(TypeError, match="report is True, or a function"):
@@ -158,7 +149,7 @@ def test_a_setting_wins_over_what_follows_from_the_data(tmp_path: Path) -> None:
 
 
 def test_an_unnamed_run_gets_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = write_pairs(tmp_path / "pairs.tsv")
+    file = write_pairs(tmp_path / "pairs.tsv", count=FEW)
     monkeypatch.chdir(tmp_path)
     first = clearhead.train(file, steps=1, settings=SMALL)
     second = clearhead.train(file, steps=1, settings=SMALL)
