@@ -14,6 +14,9 @@ import pytest
 HOW = "no browser: `apt-get install chromium` (Debian, Ubuntu), or put chromium, chrome or chromium-browser on the PATH"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
+PATIENCE = 120_000
+"""Milliseconds for whatever a page is waited for: a busy machine is slow, and not wrong."""
+
 Open = Callable[..., Any]
 
 
@@ -48,6 +51,7 @@ def open_page(browser: Any) -> Iterator[Open]:
         context = browser.new_context(
             viewport={"width": width, "height": height}, color_scheme=scheme, accept_downloads=True, **options
         )
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         page = context.new_page()
         origin = "/".join(home.split("/")[:3]) if home.startswith("http") else home

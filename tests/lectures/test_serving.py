@@ -26,7 +26,7 @@ def server() -> Iterator[PageServer]:
 
 
 def ask(server: PageServer, method: str, path: str, host: str | None = None) -> tuple[int, str]:
-    connection = http.client.HTTPConnection(HOST, server.server_port, timeout=10)
+    connection = http.client.HTTPConnection(HOST, server.server_port, timeout=120)
     connection.request(method, path, headers={} if host is None else {"Host": host})
     answer = connection.getresponse()
     text = answer.read().decode()
@@ -74,12 +74,12 @@ def test_ctrl_c_ends_it_cleanly() -> None:
             assert process.stdout is not None
             line = process.stdout.readline()
             port = int(line.split("127.0.0.1:")[1].split("/")[0])
-            connection = http.client.HTTPConnection(HOST, port, timeout=10)
+            connection = http.client.HTTPConnection(HOST, port, timeout=120)
             connection.request("GET", "/")
             assert "The lectures, running: 0 of 1" in connection.getresponse().read().decode()
             connection.close()
             process.send_signal(signal.SIGINT)
-            _, told = process.communicate(timeout=60)
+            _, told = process.communicate(timeout=120)
             assert (process.returncode, told) == (0, "")
         finally:
             process.kill()

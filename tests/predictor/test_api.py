@@ -183,7 +183,7 @@ def test_a_stream_that_is_left_behind_keeps_nothing(predictor: TextWriter) -> No
     other: list[str] = []
     thread = threading.Thread(target=lambda: other.append(predictor("abc")))
     thread.start()
-    thread.join(timeout=30)
+    thread.join(timeout=120)
     assert other == [predictor("abc")]
     assert "".join(begun)
 
