@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +31,34 @@ def new_run(family: str, folder: Path, *overrides: str) -> Trainer:
     return make_trainer(prepare(read_recipe(None, *settings), folder))
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a run of a family that was never stopped, made once."""
+
+    @cache
+    def made(family: str) -> Path:
+        folder = tmp_path_factory.mktemp(family) / "run"
+        new_run(family, folder, *HARD).run()
+        return folder
+
+    return made
+
+
 @family
-def test_two_runs_with_one_seed_are_identical_and_another_seed_is_not(family: str, tmp_path: Path) -> None:
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+def test_two_runs_with_one_seed_are_identical_and_another_seed_is_not(
+    family: str, tmp_path: Path, whole: Callable[[str], Path]
+) -> None:
+    for name, seed in (("b", 1), ("c", 2)):
         new_run(family, tmp_path / name, *HARD, f"training.seed={seed}").run()
-    assert_same_run(tmp_path / "a", tmp_path / "b")
-    assert state_of(tmp_path / "a")[2] != state_of(tmp_path / "c")[2]
+    assert_same_run(whole(family), tmp_path / "b")
+    assert state_of(whole(family))[2] != state_of(tmp_path / "c")[2]
 
 
 @family
-def test_a_resumed_run_ends_as_one_that_never_stopped(family: str, tmp_path: Path) -> None:
+def test_a_resumed_run_ends_as_one_that_never_stopped(
+    family: str, tmp_path: Path, whole: Callable[[str], Path]
+) -> None:
     """Contract 3: stopped after steps that were not saved, twice, once in a later epoch."""
-    new_run(family, tmp_path / "whole", *HARD).run()
     trainer = new_run(family, tmp_path / "parts", *HARD)
     for stop in (4, 17):
         while trainer.progress.step < stop:
@@ -53,7 +71,7 @@ def test_a_resumed_run_ends_as_one_that_never_stopped(family: str, tmp_path: Pat
         trainer = continued(tmp_path / "parts")
     assert trainer.progress.epoch > 0
     trainer.run()
-    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    assert_same_run(whole(family), tmp_path / "parts")
 
 
 @family
@@ -197,9 +215,8 @@ def test_unknown_labels_can_be_left_out(tmp_path: Path) -> None:
         assert "1 lines left out (1 × label 'sideways' is not in the training data)" in str(corpus.skipped)
 
 
-def test_metrics_have_the_names_of_the_family(tmp_path: Path) -> None:
+def test_metrics_have_the_names_of_the_family(whole: Callable[[str], Path]) -> None:
     names = {"lm": "dev_perplexity", "encoder": "dev_token_accuracy", "classifier": "dev_macro_f1"}
     for family, name in names.items():
-        new_run(family, tmp_path / family, *HARD, "training.steps=8").run()
-        rows = [json.loads(line) for line in (tmp_path / family / "metrics.jsonl").read_text().splitlines()]
+        rows = [json.loads(line) for line in (whole(family) / "metrics.jsonl").read_text().splitlines()]
         assert any(name in row for row in rows)
