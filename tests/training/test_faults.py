@@ -13,9 +13,9 @@ import pytest
 
 from tests.cli.typed import typed
 from tests.training.test_trainer import assert_same_run
-from tests.training.toy import SMALL, write_pairs
+from tests.training.toy import FEW, SMALL, write_pairs
 
-FAULTS = int(os.environ.get("CLEARHEAD_FAULTS", "4"))
+FAULTS = int(os.environ.get("CLEARHEAD_FAULTS", "3"))
 """Instants at which each operation fails; `make prove` asks for all."""
 WORDS = ["--max-steps", "6", "training.evaluate_every=3", "training.save_every=1", *SMALL]
 
@@ -71,27 +71,31 @@ class Stream:
         return getattr(self._real, name)
 
 
+OPERATIONS = ("write", "fsync", "rename")
+
+
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]]:
+    """The folder of a run that nothing disturbed, and how often it asked the system for each operation."""
     folder = tmp_path_factory.mktemp("faults")
-    pairs = write_pairs(folder / "pairs.tsv")
-    assert typed("train", str(pairs), "-o", str(folder / "whole"), *WORDS).returncode == 0
-    return folder
+    pairs = write_pairs(folder / "pairs.tsv", count=FEW)
+    with pytest.MonkeyPatch.context() as patch:
+        disks = {operation: Disk(patch, operation) for operation in OPERATIONS}
+        assert typed("train", str(pairs), "-o", str(folder / "whole"), *WORDS).returncode == 0
+    return folder, {operation: disk.done for operation, disk in disks.items()}
 
 
-@pytest.mark.parametrize("operation", ["write", "fsync", "rename"])
+@pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_full_disk_loses_nothing_whenever_it_comes(
-    whole: Path, operation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: tuple[Path, dict[str, int]], operation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["train", str(whole / "pairs.tsv"), "-o", str(tmp_path / "run"), *WORDS]
-    with monkeypatch.context() as patch:
-        disk = Disk(patch, operation)
-        assert typed(*command).returncode == 0
-    assert disk.done >= 10  # tokenizers, run.json, recipe.toml, seven checkpoints, best, scores
-    instants = list(range(1, disk.done + 1))
+    folder, done = whole
+    command = ["train", str(folder / "pairs.tsv"), "-o", str(tmp_path / "run"), *WORDS]
+    assert done[operation] >= 10  # tokenizers, run.json, recipe.toml, seven checkpoints, best, scores
+    instants = list(range(1, done[operation] + 1))
     failed = 0
     for instant in instants if len(instants) <= FAULTS else random.Random(1).sample(instants, FAULTS):
-        shutil.rmtree(tmp_path / "run")
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
         with monkeypatch.context() as patch:
             Disk(patch, operation, fails=instant)
             result = typed(*command)
@@ -105,7 +109,7 @@ def test_a_full_disk_loses_nothing_whenever_it_comes(
         started = (tmp_path / "run").exists()
         result = typed(*command, *(["--resume"] if started else []))
         assert result.returncode == 0, result.stderr
-        assert_same_run(whole / "whole", tmp_path / "run")
+        assert_same_run(folder / "whole", tmp_path / "run")
         assert (tmp_path / "run" / "scores.json").is_file()
     assert failed
     print(f"{operation}: the disk was full at {failed} instants: every run ends bit-identical")
