@@ -16,7 +16,7 @@ from clearhead.training import manifest as manifests
 from clearhead.verbs.session import make_trainer
 from tests.cli.typed import typed
 from tests.training.test_trainer import assert_same_run
-from tests.training.toy import FAMILIES, SMALL, write_pairs
+from tests.training.toy import FAMILIES, FEW, SMALL, write_pairs
 
 STEPS = ["--max-steps", "8", "training.evaluate_every=4", "training.save_every=2"]
 
@@ -54,7 +54,7 @@ def is_hurt(path: Path, before: bytes) -> bool:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``whole``: a run of 8 steps; ``part``: the same run after step 6, with two checkpoints."""
     folder = tmp_path_factory.mktemp("damage")
-    pairs = write_pairs(folder / "pairs.tsv")
+    pairs = write_pairs(folder / "pairs.tsv", count=FEW)
     assert typed("train", str(pairs), "-o", str(folder / "whole"), *STEPS, *SMALL).returncode == 0
     assert typed("train", str(pairs), "-o", str(folder / "part"), *STEPS, *SMALL).returncode == 0
     run = make_trainer(reopen(folder / "part"))
@@ -139,7 +139,7 @@ def test_data_that_cannot_be_made_as_they_were_are_refused(run: Path, monkeypatc
 
 
 def test_damaged_data_and_a_changed_source_are_refused(run: Path, tmp_path: Path) -> None:
-    pairs = write_pairs(tmp_path / "pairs.tsv")
+    pairs = write_pairs(tmp_path / "pairs.tsv", count=FEW)
     assert typed("train", str(pairs), "-o", str(tmp_path / "own"), *STEPS, *SMALL).returncode == 0
     hurt(tmp_path / "own" / "data" / "train.source.ids", "zeros")
     pairs.write_text(pairs.read_text() + "new\tN E W\n")
@@ -297,7 +297,7 @@ def test_the_best_model(run: Path, damage: str) -> None:
 @pytest.mark.parametrize("damage", NAMES)
 def test_what_came_through_a_pipe(run: Path, damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its weights exist nowhere else: refused with advice, and the advice works."""
-    monkeypatch.setattr("sys.stdin", Pipe(write_pairs(tmp_path / "pairs.tsv")))
+    monkeypatch.setattr("sys.stdin", Pipe(write_pairs(tmp_path / "pairs.tsv", count=FEW)))
     folder = tmp_path / "piped"
     result = typed("train", "-", "-o", str(folder), *STEPS, *SMALL)
     assert result.returncode == 0, result.stderr
@@ -345,7 +345,7 @@ def test_the_settings_of_the_run_are_read_whole(run: Path) -> None:
 def test_what_belongs_to_another_run(run: Path, tmp_path: Path) -> None:
     """A checkpoint of the same shape but another seed is refused; a best model of another recipe is chosen anew."""
     other = tmp_path / "other"
-    pairs = write_pairs(tmp_path / "pairs.tsv")
+    pairs = write_pairs(tmp_path / "pairs.tsv", count=FEW)
     assert typed("train", str(pairs), "-o", str(other), *STEPS, *SMALL, "training.seed=5").returncode == 0
     mine = {file.name: file.read_bytes() for file in (run / "last").iterdir()}
     for file in (other / "last").iterdir():
