@@ -4,13 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from clearhead.models import build, influence
 from clearhead.recipe import read_recipe
 
 FAR, NEAR = 40, 1
-LENGTH = 12
 
 
 def stack(*overrides: str) -> Any:
@@ -59,32 +57,3 @@ def test_L1_2_a_recurrent_net_hardly_encodes_far_information(cell: str) -> None:
             size = net.layers[0].rightward.size
             net.layers[0].rightward.input.bias[size : 2 * size] = 6.0  # z of a GRU, f of an LSTM: all but 1
         assert kept(net) > 0.1
-
-
-def copies(*overrides: str) -> float:
-    """How many tokens of a line are right after 150 steps of learning to copy lines of 12 tokens."""
-    sizes = ["model.vocabulary.source=14", "model.vocabulary.target=14", "model.width=40"]
-    rest = ["model.dropout.residual=0", "model.dropout.embedding=0"]
-    model = build(read_recipe(None, "model.family=recurrent", *sizes, *rest, *overrides), seed=1)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    generator = torch.Generator().manual_seed(1)
-
-    def forward(lines: int) -> tuple[torch.Tensor, torch.Tensor]:
-        source = torch.randint(4, 14, (lines, LENGTH), generator=generator)
-        return model(source, F.pad(source[:, :-1], (1, 0), value=1)), source
-
-    for _ in range(150):
-        logits, labels = forward(32)
-        optimizer.zero_grad()
-        F.cross_entropy(logits.flatten(0, 1), labels.flatten()).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-    with torch.no_grad():
-        logits, labels = forward(100)
-        return float((logits.argmax(-1) == labels).float().mean())
-
-
-def test_L1_2_attention_copies_what_a_single_vector_cannot_carry() -> None:
-    """L1.2: the same recurrent nets, the same steps: with attention they copy, through one vector they do not."""
-    assert copies("model.decoder.attention.input_feeding=false") > 0.9
-    assert copies("model.decoder.attention.kind=none") < 0.6

@@ -133,7 +133,7 @@ CLAIMS = (
         right="with the norm in front of each sublayer (pre-LN); with the slides' post-LN the same 24 layers learnt as "
         "little with the residual as without it in the same 30 steps, though the gradient did come through",
         module="clearhead.blocks.residual",
-        test="tests/blocks/test_residual.py::test_L1_8_24_layers_train_with_residuals_and_not_without",
+        test="tests/blocks/test_residual.py::test_L1_8_the_residual_carries_the_gradient_through_24_layers",
         demonstration="l1_models:deep_with_residuals",
         place=Place("Encode: add and norm", 141),
         try_it=Try("clearhead show tiny model.residual=false", "the sum around each sublayer is gone"),
