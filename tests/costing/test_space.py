@@ -1,5 +1,6 @@
 """Space: bytes that autograd keeps, exact on the real backend; the cache's own bytes; what optimizers hold."""
 
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -7,19 +8,25 @@ import torch
 from sympy import expand
 
 from clearhead.attention import Cache
-from clearhead.costing import cost
+from clearhead.costing import Cost, cost
 from clearhead.costing.tracing import attention_path, saved_bytes, written_out
-from clearhead.recipe import read_recipe
+from clearhead.recipe import Recipe, read_recipe
 from clearhead.training.optimizer import make_optimizers
 from tests.costing.mechanisms import CASES, Case, make, named, rejects, worth, wrong_variants
 
 FUSED = [case for case in CASES if "isentangled" not in case.name or case.reads == "text"]
 
 
-def check(case: Case, path: str) -> None:
-    """Three layers, so that what layers share counts once."""
+@cache
+def three_layers(case: Case) -> tuple[Recipe, Cost]:
+    """Three of them, so that what layers share counts once; both paths have one formula."""
     recipe = case.recipe("model.layers=3")
-    model, whole, places = make(recipe, path), cost(recipe), case.places()
+    return recipe, cost(recipe)
+
+
+def check(case: Case, path: str) -> None:
+    recipe, whole = three_layers(case)
+    model, places = make(recipe, path), case.places()
     formula = whole.saved if path == "explicit" else whole.fused.saved
     kept = []
     with written_out():  # oneDNN's LSTM has a workspace of its own
