@@ -23,7 +23,7 @@ from clearhead.recipe import (
 )
 from tests.cli.typed import typed
 from tests.evaluation.results import perfect_and_poor
-from tests.training.toy import SMALL, write_pairs
+from tests.training.toy import FEW, SMALL, write_pairs
 
 MATERIALS: tuple[Material, ...] = get_args(Material)
 
@@ -134,7 +134,7 @@ def test_a_new_metric_is_one_entry(tmp_path: Path, rising: bool, best: int) -> N
     )
     run = tmp_path / "run"
     words = ["--max-steps", "6", "training.evaluate_every=2", "training.metric=luck", *SMALL]
-    trained = typed("train", str(write_pairs(tmp_path / "pairs.tsv")), "-o", str(run), *words)
+    trained = typed("train", str(write_pairs(tmp_path / "pairs.tsv", count=FEW)), "-o", str(run), *words)
     assert trained.returncode == 0, trained.stderr
     assert f"best dev luck: {4 if rising else 2}.00 at step {best}," in trained.stderr
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
