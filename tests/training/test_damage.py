@@ -105,7 +105,7 @@ def test_prepared_data_are_made_again(run: Path, runs: Path, name: str, damage: 
     assert f"{name}: " in notes[0]
     assert notes[0].endswith("rebuilt from the data")
     assert path.read_bytes() == before
-    assert resumed(run).notes == ()
+    assert reopen(run).notes == ()
     if name == "train.target.ids" and damage == "one bit flipped":
         result = typed("train", "-o", str(run), "--resume")
         assert result.returncode == 0, result.stderr
