@@ -8,7 +8,7 @@ import torch
 from sympy import expand
 
 from clearhead.attention import Cache
-from clearhead.costing import Cost, cost
+from clearhead.costing import ModelCost, cost
 from clearhead.costing.tracing import attention_path, saved_bytes, written_out
 from clearhead.recipe import Recipe, read_recipe
 from clearhead.training.optimizer import make_optimizers
@@ -18,7 +18,7 @@ FUSED = [case for case in CASES if "isentangled" not in case.name or case.reads 
 
 
 @cache
-def three_layers(case: Case) -> tuple[Recipe, Cost]:
+def three_layers(case: Case) -> tuple[Recipe, ModelCost]:
     """Three of them, so that what layers share counts once; both paths have one formula."""
     recipe = case.recipe("model.layers=3")
     return recipe, cost(recipe)
