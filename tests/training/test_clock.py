@@ -6,9 +6,10 @@ the machine is.
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -159,7 +160,7 @@ def test_a_finished_run_is_extended_from_where_the_clock_ended_it(
 
 
 @pytest.mark.parametrize("kind", ["cosine", "linear"])
-def test_a_corrected_schedule_does_not_jump_and_ends_at_its_end(kind: str) -> None:
+def test_a_corrected_schedule_does_not_jump_and_ends_at_its_end(kind: Literal["cosine", "linear"]) -> None:
     spec = ScheduleSpec(kind=kind, warmup=10)
     replans = [(5, 90), (40, 60), (50, 200)]
     total = total_at(10**6, 100, replans)
@@ -167,7 +168,7 @@ def test_a_corrected_schedule_does_not_jump_and_ends_at_its_end(kind: str) -> No
     assert [total_at(step, 100, replans) for step in (4, 5, 39, 40, 49, 50)] == [100, 90, 90, 60, 60, 200]
     rates = [rate_at(step, spec, 100, replans) for step in range(total + 1)]
     assert rates[10:] == sorted(rates[10:], reverse=True)
-    assert max(abs(a - b) for a, b in zip(rates[10:], rates[11:], strict=False)) < 0.08
+    assert max(abs(a - b) for a, b in pairwise(rates[10:])) < 0.08
     assert rates[total] == 0.0 < rates[total - 1]
     assert rates[:40] != [rate_at(step, spec, 100) for step in range(40)]  # the first correction counts
     jump = rate_at(40, spec, 60) - rate_at(39, spec, 90)  # the wrong variant: the other total from that step on

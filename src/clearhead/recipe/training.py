@@ -64,11 +64,11 @@ class TrainingSpec(Spec):
     epochs: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Budget: passes over the training data."""
     minutes: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    """Budget: minutes for everything, evaluations and final scores included; without any budget: 10. A short calibration
-    turns them into steps, and the clock corrects their number as the run goes on."""
+    """Budget: minutes for everything, evaluations and final scores included; without any budget: 10. A short
+    calibration turns them into steps, and the clock corrects their number as the run goes on."""
     replans: Annotated[list[Replan], Field(max_length=1000)] | None = None
-    """How a budget in minutes corrected the number of steps, as [[step, steps from then on], …]; clock.jsonl of a run has
-    them. Together with steps, they repeat such a run step by step, without a clock."""
+    """How a budget in minutes corrected the number of steps, as [[step, steps from then on], …]; clock.jsonl of a run
+    has them. Together with steps, they repeat such a run step by step, without a clock."""
     batch_tokens: Annotated[int, Field(ge=16, le=100_000_000)] = 512
     """Tokens in a batch, at most: its lines times the longest of them on either side, padding included."""
     accumulate: Annotated[int, Field(ge=1, le=100_000)] = 1
