@@ -109,7 +109,7 @@ def test_a_budget_in_minutes_agrees_with_itself_however_far_the_run_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As ``make demo``: one command for a fresh folder, an unfinished run and a finished one."""
-    monkeypatch.setattr("clearhead.training.preparation.seconds_per_step", lambda *_: 13.2)
+    monkeypatch.setattr("clearhead.training.preparation.seconds_per_step", lambda *_, **__: 13.2)
     pairs, folder = write_pairs(tmp_path / "pairs.tsv", count=FEW), tmp_path / "run"
     words = [str(pairs), "-o", str(folder), "--minutes", "3", "--resume", "decoding.beam_size=1", *SMALL]
     for _ in range(2):

@@ -37,7 +37,9 @@ def train(
         str | None,
         typer.Option(metavar="NAMES", help="Columns of the files: names of a header or JSON fields, or numbers: 1,3."),
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Budget in minutes; 10 without any budget.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Budget in minutes, evaluations included; 10 without any budget.")
+    ] = None,
     max_steps: Annotated[int | None, typer.Option(help="Budget in steps.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Budget in passes over the data.")] = None,
     resume: Annotated[

@@ -9,6 +9,8 @@ from clearhead.recipe.spec import Spec
 
 LearningRate = Annotated[float, Field(gt=0, le=100)]
 Steps = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Replan = Annotated[list[Steps], Field(min_length=2, max_length=2)]
+"""A step, and the number of steps that the run is to have from then on."""
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -62,7 +64,11 @@ class TrainingSpec(Spec):
     epochs: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Budget: passes over the training data."""
     minutes: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    """Budget: minutes, turned into steps by a short calibration before training starts; without any budget: 10."""
+    """Budget: minutes for everything, evaluations and final scores included; without any budget: 10. A short
+    calibration turns them into steps, and the clock corrects their number as the run goes on."""
+    replans: Annotated[list[Replan], Field(max_length=1000)] | None = None
+    """How a budget in minutes corrected the number of steps, as [[step, steps from then on], …]; clock.jsonl of a run
+    has them. Together with steps, they repeat such a run step by step, without a clock."""
     batch_tokens: Annotated[int, Field(ge=16, le=100_000_000)] = 512
     """Tokens in a batch, at most: its lines times the longest of them on either side, padding included."""
     accumulate: Annotated[int, Field(ge=1, le=100_000)] = 1
@@ -107,6 +113,14 @@ class TrainingSpec(Spec):
         budgets = [name for name in ("steps", "epochs", "minutes") if getattr(self, name) is not None]
         if len(budgets) > 1:
             yield budgets[1], f"one budget is enough, and {budgets[0]} is given too"
+        if self.replans and self.steps is None:
+            yield "replans", "repeats a run step by step: give its first number of steps as training.steps too"
+        after = 0
+        for step, steps in self.replans or ():
+            if step <= after or steps < step:
+                yield "replans", f"[{step}, {steps}] is not possible: steps rise, and no run ends before it is there"
+                break
+            after = step
         if self.masking.masked + self.masking.random > 1:
             yield "masking.random", f"together with masking.masked ({self.masking.masked}) more than all hidden tokens"
 

@@ -4,7 +4,7 @@ from clearhead.training.checkpoint import has_trained
 from clearhead.training.loss import token_loss
 from clearhead.training.manifest import Manifest, Stage
 from clearhead.training.objectives import Codecs, Objective, batch_loss, objective_of
-from clearhead.training.preparation import Prepared, prepare, reopen
+from clearhead.training.preparation import Prepared, prepare, reopen, time_budget
 from clearhead.training.process_group import SINGLE, ProcessGroup, open_process_group, threads_for_each
 from clearhead.training.report import Report, SilentReport
 from clearhead.training.resuming import StatedRecipe, opened
@@ -33,5 +33,6 @@ __all__ = [
     "prepare",
     "reopen",
     "threads_for_each",
+    "time_budget",
     "token_loss",
 ]

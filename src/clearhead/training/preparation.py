@@ -25,6 +25,7 @@ from clearhead.files import write_whole
 from clearhead.locks import held
 from clearhead.models import build, load_model
 from clearhead.recipe import Recipe, StackSpec, read_recipe, recipe_from, recipe_table, recipe_toml
+from clearhead.training.clock import TimeBudget
 from clearhead.training.contradictions import differences
 from clearhead.training.manifest import Manifest, Stage, checksum_of, damage, read_manifest, write_manifest
 from clearhead.training.objectives import Codecs, Objective, objective_of
@@ -33,7 +34,9 @@ from clearhead.training.process_group import SINGLE, ProcessGroup
 
 DEFAULT_MINUTES = 10.0
 FOR_EVALUATIONS = 0.12
-"""Part of a budget in minutes that is reserved for evaluations and checkpoints."""
+"""Part of a budget in minutes that is reserved for evaluations and checkpoints, until one has been measured."""
+CALIBRATION = 0.02
+"""Part of a budget in minutes, at most six seconds, in which the speed is measured before the first step."""
 FEWEST_EVALUATIONS, MOST_EVALUATIONS = 4, 20
 """Evaluations on dev in a run with a budget in minutes: one a minute, within these bounds."""
 _UNFINISHED = ".preparing"
@@ -362,10 +365,28 @@ def _with_budget(recipe: Recipe, examples: Encoded, group: ProcessGroup) -> Reci
         steps = max(1, spec.epochs * len(plan) // spec.accumulate)
     else:
         minutes = spec.minutes or DEFAULT_MINUTES
-        steps = max(1, int(60 * minutes * (1 - FOR_EVALUATIONS) / seconds_per_step(recipe, examples, group)))
-        evaluations = max(FEWEST_EVALUATIONS, min(MOST_EVALUATIONS, round(minutes)))
-        evaluate_every = spec.evaluate_every or max(1, steps // evaluations)
+        calibration = min(6.0, CALIBRATION * 60 * minutes)
+        per_step = seconds_per_step(recipe, examples, group, at_least=calibration)
+        steps = max(1, int(60 * minutes * (1 - FOR_EVALUATIONS) / per_step))
+        evaluate_every = spec.evaluate_every or max(1, steps // _evaluations(minutes))
     return recipe.updated(training=spec.with_steps(steps, evaluate_every))
+
+
+def time_budget(run: Prepared) -> TimeBudget | None:
+    """The budget in minutes that a run was asked to keep, if it was asked for one."""
+    asked = None if run.manifest.asked is None else run.manifest.asked["training"]
+    if asked is None or asked.get("steps") is not None or asked.get("epochs") is not None:
+        return None
+    minutes = asked.get("minutes") or DEFAULT_MINUTES
+    corpus = run.corpus
+    closing = 1 + len(corpus.test) / max(1, len(corpus.dev))
+    reserved = FOR_EVALUATIONS * 60 * minutes / (_evaluations(minutes) + closing)
+    return TimeBudget(60 * minutes, closing, reserved)
+
+
+def _evaluations(minutes: float) -> int:
+    """How often dev is evaluated in a run of so many minutes."""
+    return max(FEWEST_EVALUATIONS, min(MOST_EVALUATIONS, round(minutes)))
 
 
 def _with_dropout(recipe: Recipe, examples: Encoded) -> Recipe:

@@ -2,7 +2,7 @@
 
 - ``metrics.jsonl``: rows of ``"kind": "train"`` and ``"kind": "dev"``. They depend on the recipe alone, so that a
   resumed run writes the same file, byte for byte.
-- ``clock.jsonl``: how long it took.
+- ``clock.jsonl``: how long it took; and, for a budget in minutes, how the number of steps was corrected (``steps``).
 - ``train.log``: the messages.
 - ``tensorboard/``: the same curves, if ``training.tensorboard`` is set.
 
@@ -42,6 +42,8 @@ class Report:
         self.folder, self.steps = folder, steps
         self._emit: Listener = listener or ignore
         self._board = _Board(folder / "tensorboard") if tensorboard else None
+        self.budget: float | None = None
+        """Seconds that the whole run may take, if its budget is in minutes."""
         self.logs = True
         """Whether messages are also written to ``train.log``; False while repeating what the log already has."""
 
@@ -76,12 +78,19 @@ class Report:
         """
         step, speed = int(row["step"]), tokens / max(1e-9, busy)
         self._append(METRICS, {"kind": "train", **row})
-        self._append(CLOCK, {"step": row["step"], "seconds": round(seconds, 2), "tokens_per_second": round(speed)})
+        self._append(CLOCK, {"step": step, "seconds": round(seconds, 2), "tokens_per_second": round(speed)})
         values = {**row, "tokens_per_second": speed}
         if self._board is not None:
             self._board.add("train", values)
         left = (self.steps - step) * seconds / max(1, step)
+        if self.budget is not None:
+            left = max(0.0, self.budget - seconds)
         self._emit(Event("train", step=step, steps=self.steps, values=values, seconds=seconds, seconds_left=left))
+
+    def replan(self, step: int, steps: int, *, seconds: float) -> None:
+        """Report that the run is to have another number of steps, so that it ends in time."""
+        self.steps = steps
+        self._append(CLOCK, {"step": step, "seconds": round(seconds, 2), "steps": steps})
 
     def dev(self, row: Mapping[str, float], *, best: bool, seconds: float) -> None:
         """Report the scores of an evaluation on dev."""
@@ -203,6 +212,10 @@ class SilentReport(Report):
         """Nothing: the files are the leader's."""
 
     def training(self, row: Mapping[str, float], *, tokens: int, seconds: float, busy: float) -> None: ...
+
+    def replan(self, step: int, steps: int, *, seconds: float) -> None:
+        del step, seconds
+        self.steps = steps
 
     def dev(self, row: Mapping[str, float], *, best: bool, seconds: float) -> None: ...
 

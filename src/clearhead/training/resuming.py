@@ -11,7 +11,7 @@ from clearhead.training.checkpoint import has_trained, load_checkpoint
 from clearhead.training.contradictions import contradictions
 from clearhead.training.preparation import Prepared, extend, prepare, reopen
 from clearhead.training.process_group import SINGLE, ProcessGroup
-from clearhead.training.schedule import describe_schedule
+from clearhead.training.schedule import describe_schedule, total_at
 from clearhead.training.trainer import evaluate_every
 
 _STEPS = ("training", "steps")
@@ -69,7 +69,7 @@ def _agreed(asked: StatedRecipe, run: Prepared) -> Prepared:
     if others or wanted is None:
         raise RecipeError([*problems, _way_out(run)])
     state = _state(run)
-    step, finished = int(state.get("step", 0)), _is_finished(state, run)
+    step, finished, has = int(state.get("step", 0)), _is_finished(state, run), _total(state, run)
     if not finished:
         advice = f"is at step {step:,} of {has:,}: finish it with --resume first, then extend it with --max-steps"
         raise RecipeError([*problems, Problem("", "", f"{run.folder}: {advice}")])
@@ -98,8 +98,15 @@ def _state(run: Prepared) -> Mapping[str, Any]:
 
 def _is_finished(state: Mapping[str, Any], run: Prepared) -> bool:
     spec = run.recipe.training
-    assert spec.steps is not None
     step = state.get("step", 0)
     begins = step in [stage.until for stage in run.manifest.stages[:-1]]  # an extension, with new patience
     patient = begins or spec.patience is None or state.get("waited", 0) < spec.patience
-    return step >= spec.steps or not patient
+    return step >= _total(state, run) or not patient
+
+
+def _total(state: Mapping[str, Any], run: Prepared) -> int:
+    """The steps of the run, as its budget in minutes has corrected them."""
+    spec = run.recipe.training
+    assert spec.steps is not None
+    replans = spec.replans or state.get("replans", ())
+    return total_at(state.get("step", 0), spec.steps, replans) if len(run.manifest.stages) == 1 else spec.steps

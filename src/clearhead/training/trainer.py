@@ -1,4 +1,8 @@
-"""The training loop. Steps are its only clock: it can be stopped after any step and resumed bit for bit."""
+"""The training loop. Steps are its only clock: it can be stopped after any step and resumed bit for bit.
+
+A budget in minutes corrects the number of steps on the way. Each correction is part of the state and is written to
+``clock.jsonl``; what is learnt depends on the corrections, not on the time.
+"""
 
 import copy
 import math
@@ -29,15 +33,18 @@ from clearhead.training.checkpoint import (
     restore_optimizers,
     save_checkpoint,
 )
+from clearhead.training.clock import TimeBudget
 from clearhead.training.manifest import Stage
 from clearhead.training.objectives import Objective
 from clearhead.training.optimizer import make_optimizers
 from clearhead.training.process_group import SINGLE, ProcessGroup
 from clearhead.training.report import Report
-from clearhead.training.schedule import rate_at
+from clearhead.training.schedule import rate_at, total_at
 
 Evaluate = Callable[[Model], dict[str, float]]
 LOG_EVERY = 20
+LOOKS = 50
+"""How often, at least, a run with a budget in minutes looks at the clock, if it has as many steps."""
 EXPLODED = 3.0
 """Training has diverged when the loss exceeds this many times (the lowest loss so far + 1)."""
 EVALUATE_EVERY = 50
@@ -64,7 +71,11 @@ class Progress:
     waited: int = 0
     """Evaluations since the score last improved."""
     seconds: float = 0.0
-    """Time spent so far, over all resumes; it is only displayed, no decision depends on it."""
+    """Time spent so far, over all resumes."""
+    replans: list[list[int]] = field(default_factory=list)
+    """What the clock decided so far, if there is a budget in minutes: [step, total number of steps from then on]."""
+    per_evaluation: float | None = None
+    """Seconds that the last evaluation on dev took, with its checkpoint."""
     busy: float = 0.0
     """Time spent on training steps since the last log row."""
     history: list[dict[str, float]] = field(default_factory=list)
@@ -98,6 +109,7 @@ class Trainer:
         group: the processes that train together. Default: this one alone.
         stages: the steps and schedules of a run that was extended. Default: one stage of ``steps`` steps.
         identity: identifies data, seed and settings; checkpoints of another identity are refused.
+        clock: the budget in minutes, which corrects the number of steps as the run goes on. Default: none.
     """
 
     def __init__(
@@ -116,9 +128,10 @@ class Trainer:
         group: ProcessGroup = SINGLE,
         stages: Sequence[Stage] = (),
         identity: str = "",
+        clock: TimeBudget | None = None,
     ) -> None:
         self.model, self.examples, self.objective = model, examples, objective
-        self.spec, self.steps = spec, steps
+        self.spec, self.clock = spec, clock
         self.stages = tuple(stages) or (Stage(steps, steps),)
         self.folder, self.evaluate, self.metric = folder, evaluate, metric
         self.save_best, self.report, self.group = save_best, report, group
@@ -129,6 +142,7 @@ class Trainer:
         self.evaluate_every = evaluate_every(spec)
         self.save_every = spec.save_every or self.evaluate_every
         self._plan: tuple[int, list[NDArray[np.int64]]] = (-1, [])
+        self._look_every = max(1, min(LOG_EVERY, self.stages[0].total // LOOKS))
 
     # ---- the loop ----
 
@@ -146,27 +160,53 @@ class Trainer:
             while not self.finished:
                 before = time.monotonic()
                 self._step()
-                progress.busy += time.monotonic() - before
+                taken = time.monotonic() - before
+                progress.busy += taken
                 progress.seconds = time.monotonic() - started
                 step = progress.step
-                last = step == self._stage(step - 1).total
-                if step % LOG_EVERY == 0 or last:
+                if step % LOG_EVERY == 0 or step == self._end(step - 1):
                     self._log()
-                if step % self.evaluate_every == 0 or last:
+                if self.clock is not None:
+                    self.clock.note_step(taken)
+                    if step % self._look_every == 0:
+                        self._look_at(self.clock)
+                last = step == self._end(step - 1)
+                before = time.monotonic()
+                if evaluated := (self._is_evaluated(step) or last):
                     self._evaluate()
                     progress.seconds = time.monotonic() - started
                 stopped = self.group.maximum(stop[0] if stop else 0)
                 if step % self.save_every == 0 or last or stopped or self.finished:
                     self.save()
+                if evaluated:
+                    progress.per_evaluation = time.monotonic() - before
                 if stopped:
                     raise Interrupted(stopped, f"stopped after step {step}, all saved: continue with --resume")
                 self._begin_stage()
         return progress
 
     @property
+    def steps(self) -> int:
+        """Optimizer steps until the end, as far as it is known now."""
+        return self._end(self.progress.step) if len(self.stages) == 1 else self.stages[-1].total
+
+    @property
     def finished(self) -> bool:
         """Whether all steps are done or patience has run out."""
         return self.progress.step >= self.steps or self._out_of_patience()
+
+    def _replans(self, step: int) -> Sequence[Sequence[int]]:
+        """How the number of steps was corrected in the stage of this step: only the first one can have a clock."""
+        return (self.spec.replans or self.progress.replans) if self._stage(step) is self.stages[0] else ()
+
+    def _end(self, step: int) -> int:
+        """Where the stage of a step, counted from 0, ends, as it is known at the present step."""
+        return total_at(self.progress.step, self._stage(step).total, self._replans(step))
+
+    def _is_evaluated(self, step: int) -> bool:
+        """Whether dev is evaluated after a step; not shortly before an end that the clock has chosen."""
+        close = self._replans(step - 1) and self._end(step - 1) - step < self.evaluate_every / 2
+        return step % self.evaluate_every == 0 and not close
 
     def _stage(self, step: int) -> Stage:
         """The stage that a step, counted from 0, belongs to."""
@@ -180,7 +220,8 @@ class Trainer:
     def _step(self) -> None:
         """Do one optimizer step."""
         loss_sum, tokens = self._find_gradients()
-        share = rate_at(self.progress.step, self.spec.schedule, self._stage(self.progress.step).total)
+        step = self.progress.step
+        share = rate_at(step, self.spec.schedule, self._stage(step).total, self._replans(step))
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["peak"] * share
@@ -264,6 +305,17 @@ class Trainer:
         )
         progress.loss_sum, progress.token_sum, progress.busy = 0.0, 0, 0.0
 
+    def _look_at(self, clock: TimeBudget) -> None:
+        """Correct the number of steps, if the run would end too early or too late; all processes do as the leader."""
+        progress, before = self.progress, self.steps
+        if progress.per_evaluation is not None:
+            clock.per_evaluation = progress.per_evaluation
+        wanted = clock.replanned(progress.step, before, elapsed=progress.seconds, evaluate_every=self.evaluate_every)
+        total = int(self.group.from_leader(float(wanted)))
+        if total != before:
+            progress.replans.append([progress.step, total])
+            self.report.replan(progress.step, total, seconds=progress.seconds)
+
     def _evaluate(self) -> None:
         """Score the average on dev, and keep it if it is the best so far."""
         progress = self.progress
@@ -326,6 +378,7 @@ class Trainer:
         restore_optimizers(self.optimizers, checkpoint.tensors)
         self.progress = Progress.of(checkpoint.state)
         self._begin_stage()
+        self.report.steps = self.steps
         self.report.forget_after(self.progress.step, checkpoint.state.get("files"), self.progress.history)
         self._require_best()
         # last, as loading a model draws random numbers; clone, as torch ignores the offset of a view

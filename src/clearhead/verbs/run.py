@@ -54,17 +54,7 @@ class Run:
     @property
     def history(self) -> list[dict[str, Any]]:
         """Rows of ``metrics.jsonl``: ``kind`` is train (loss, rate) or dev (``dev_`` and the name of each metric)."""
-        try:
-            lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return []
-        rows = []
-        for line in lines:
-            try:
-                rows.append(json.loads(line))
-            except ValueError:  # the last line, while another process writes it
-                continue
-        return rows
+        return _rows(self.folder / "metrics.jsonl")
 
     @cached_property
     def model(self) -> "Predictor":
@@ -86,6 +76,12 @@ class Run:
     def steps(self) -> int:
         """Steps that were logged so far."""
         return max((int(row["step"]) for row in self.history), default=0)
+
+    @property
+    def planned_steps(self) -> int:
+        """Steps that the run is to have; a budget in minutes corrects them while it goes on."""
+        corrected = [int(row["steps"]) for row in _rows(self.folder / "clock.jsonl") if "steps" in row]
+        return max(self.steps, corrected[-1] if corrected else self.recipe.training.steps or 0)
 
     @property
     def metric(self) -> str:
@@ -122,16 +118,31 @@ class Run:
 
     def curve(self) -> str:
         """The training loss and the dev metric over the steps, as SVG."""
-        rising, steps = metric_rises(self.metric), self.recipe.training.steps
-        return curve_svg(self.history, metric=self.metric, rising=rising, steps=steps)
+        rising = metric_rises(self.metric)
+        return curve_svg(self.history, metric=self.metric, rising=rising, steps=self.planned_steps)
 
     def __repr__(self) -> str:
         best = self.best
         found = "no evaluation yet" if best is None else f"dev {self.metric} {best[f'dev_{self.metric}']:.2f}"
-        return f"Run({str(self.folder)!r}: {self.steps:,} of {self.recipe.training.steps or 0:,} steps, {found})"
+        return f"Run({str(self.folder)!r}: {self.steps:,} of {self.planned_steps:,} steps, {found})"
 
     def _repr_html_(self) -> str:
         metric = self.metric
-        drawn = curve(self.history, metric=metric, rising=metric_rises(metric), steps=self.recipe.training.steps)
+        drawn = curve(self.history, metric=metric, rising=metric_rises(metric), steps=self.planned_steps)
         scored = (f"<h4>{part}</h4>{scores._repr_html_()}" for part, scores in self.scores.items())
         return "".join([fragment(f"<p>{escape(repr(self))}</p>"), drawn, *scored])
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    """The rows of a file that another process may be writing."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    rows = []
+    for line in lines:
+        try:
+            rows.append(json.loads(line))
+        except ValueError:  # the last line, while it is being written
+            continue
+    return rows

@@ -1,5 +1,6 @@
 """One session of training: open the run, train to the end of its budget, score the best model."""
 
+import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from clearhead.training import (
     opened,
     reopen,
     threads_for_each,
+    time_budget,
 )
 
 BYTES_OF_A_PARAMETER, BYTES_OF_A_TOKEN = 20, 1 << 16
@@ -38,13 +40,14 @@ def train_in(
     stated: Recipe | StatedRecipe, folder: Path, *, resume: bool = False, listener: Listener | None = None
 ) -> None:
     """Train in this folder to the end of the budget, and score the best model; the run folder has everything."""
+    started = time.monotonic()
     if isinstance(stated, Recipe):
         stated = StatedRecipe(stated)
     torch.set_num_threads(threads_for_each(stated.recipe.training.threads))
     with open_process_group() as group, held(folder) if group.leads else nullcontext():
         run, begun = _prepared(stated, folder, group, resume=resume)
         torch.set_num_threads(threads_for_each(run.recipe.training.threads))  # those that the run began with
-        trainer = _trained(run, group, listener, resume=begun)
+        trainer = _trained(run, group, listener, resume=begun, started=started)
         if group.leads:
             _conclude(run, trainer)
 
@@ -59,8 +62,8 @@ def _prepared(stated: StatedRecipe, folder: Path, group: ProcessGroup, *, resume
     return run, begun
 
 
-def _trained(run: Prepared, group: ProcessGroup, listener: Listener | None, *, resume: bool) -> Trainer:
-    """Train from the start, or from the last checkpoint."""
+def _trained(run: Prepared, group: ProcessGroup, listener: Listener | None, *, resume: bool, started: float) -> Trainer:
+    """Train from the start, or from the last checkpoint; what came before since ``started`` is part of the budget."""
     trainer = make_trainer(run, group, listener)
     report = trainer.report
     for note in run.notes:
@@ -70,6 +73,7 @@ def _trained(run: Prepared, group: ProcessGroup, listener: Listener | None, *, r
         report.forget_after(0)  # a run that was killed before its first checkpoint starts from scratch
     report.logs = not trainer.finished
     _introduce(run, trainer, resumed=resumed)
+    trainer.progress.seconds += time.monotonic() - started
     report.start(trainer.progress.step)
     try:
         trainer.run()
@@ -98,9 +102,11 @@ def make_trainer(run: Prepared, group: ProcessGroup = SINGLE, listener: Listener
     def evaluate(average: Model) -> dict[str, float]:
         return dev_scores(predictor_of(average, run.recipe, run.codecs), run.corpus.dev, metric=metric)
 
+    clock = time_budget(run)
     report: Report = SilentReport(run.folder)
     if group.leads:
         report = Report(run.folder, steps=spec.steps, listener=listener, tensorboard=spec.tensorboard)
+        report.budget = clock.seconds if clock is not None else None
     return Trainer(
         model,
         run.examples,
@@ -115,6 +121,7 @@ def make_trainer(run: Prepared, group: ProcessGroup = SINGLE, listener: Listener
         group=group,
         stages=run.manifest.stages,
         identity=run.identity,
+        clock=clock,
     )
 
 
