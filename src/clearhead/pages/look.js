@@ -10,6 +10,7 @@ import { matrixPicture, matrixTable, matrixView } from "./look-matrix.js";
 import { patchPicture, patches } from "./look-picture.js";
 import { chosenPanel } from "./look-chosen.js";
 import { headsPanel } from "./look-heads.js";
+import { treeFigure } from "./look-tree.js";
 
 const FAMILY = { seq2seq: "sequence to sequence", recurrent: "recurrent", lm: "language model", encoder: "encoder", classifier: "classifier" };
 const MOST_LINES = 8;
@@ -148,6 +149,7 @@ export function show(held, root, { ask = null } = {}) {
   const state = { at: firstChoice(look), against: null, measure: measures[0] || "attention", head: null, order: "importance", weights: look.stacks("norms").length ? "norms" : "attention" };
   const first = html("section", { class: "first" });
   const chosen = html("section", { class: "chosen-panel", "aria-labelledby": "chosen" });
+  const beam = html("div");
   const heads = html("section", { class: "heads-panel", "aria-labelledby": "heads" });
   const act = { root, say, ask: ask && ((request) => ask(request).then((next) => show(next, root, { ask }))) };
   const drawFirst = () => {
@@ -192,11 +194,12 @@ export function show(held, root, { ask = null } = {}) {
       if (before) root.querySelector(`[data-head="${before}"]`)?.focus({ preventScroll: true });
     },
   });
-  root.replaceChildren(topBar(look), html("main", {}, first, chosen, heads, region), notes(look));
+  root.replaceChildren(topBar(look), html("main", {}, first, chosen, beam, heads, region), notes(look));
   drawFirst();
   requestAnimationFrame(() => setTimeout(() => {
     performance.mark("first-picture");
     drawChosen();
+    beam.append(treeFigure(look) || "");
     drawHeads();
   }));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

@@ -16,6 +16,7 @@ from clearhead.decoding import (
     ModelStepper,
     Rules,
     Sampler,
+    SearchTree,
     Stepper,
     beam_search,
     each_token,
@@ -83,10 +84,12 @@ class Engine:
         numbers: Sequence[int] | None = None,
         prefixes: Sequence[list[int]] | None = None,
         allowed: Allowed | None = None,
+        tree: SearchTree | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of every line, in order, the best first.
 
-        Lines are sorted by length and decoded in batches; the result does not depend on the batches.
+        Lines are sorted by length and decoded in batches; the result does not depend on the batches. A beam search for
+        one line records its hypotheses in ``tree``.
         """
         self._refuse(spec)
         numbers = range(len(lines)) if numbers is None else numbers
@@ -103,7 +106,7 @@ class Engine:
                     prefixes=() if prefixes is None else [prefixes[index] for index in batch],
                     allowed=allowed,
                 )
-                hypotheses = writing.run(spec, scored=scored)
+                hypotheses = writing.run(spec, scored=scored, tree=tree)
             for index, ways in zip(batch, hypotheses, strict=True):
                 found[index] = ways
         return found
@@ -225,7 +228,7 @@ class _Writing:
     eos: int
     sampler: Sampler | None
 
-    def run(self, spec: DecodingSpec, *, scored: bool) -> list[list[Hypothesis]]:
+    def run(self, spec: DecodingSpec, *, scored: bool, tree: SearchTree | None = None) -> list[list[Hypothesis]]:
         """Return the hypotheses of every line, the best first."""
         if spec.beam_size > 1 and not spec.sample:
             return beam_search(
@@ -235,6 +238,7 @@ class _Writing:
                 first=self.first,
                 eos=self.eos,
                 alpha=spec.length_penalty,
+                tree=tree,
             )
         found = greedy(self.stepper, self.rules, first=self.first, eos=self.eos, scored=scored, pick=self.sampler)
         return [[hypothesis] for hypothesis in found]

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from clearhead.data import Codec, windows
-from clearhead.decoding import Allowed, Hypothesis
+from clearhead.decoding import Allowed, Hypothesis, SearchTree
 from clearhead.errors import ClearheadError
 from clearhead.inspection import Subject, require_room_to_read
 from clearhead.models import LanguageModel, Model, Seq2Seq
@@ -15,7 +15,7 @@ from clearhead.predictor.asked import the_number, the_text, the_texts
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import Engine, batch_budget
 from clearhead.predictor.forced import ForcedLine, forced, forced_windows, joined
-from clearhead.predictor.looking import ranked, written
+from clearhead.predictor.looking import beam_nodes, ranked, written
 from clearhead.predictor.unknown import warn_unknown
 from clearhead.predictor.vectors import mean_vectors
 from clearhead.recipe import DecodingSpec, Recipe
@@ -98,9 +98,11 @@ class TextWriter(Predictor):
 
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
         require_room_to_read(self.model, len(self._ids([text])[0]))
-        (line,), (cut,), _ = self._encode([text], spec)
+        (line,), (cut,), unknown = self._encode([text], spec)
+        tree = SearchTree()
         if target is None:
-            found = self.answers([text], spec, n_best=min(n_best, spec.beam_size))[0]
+            (hypotheses,) = self.engine.search([line], spec, scored=True, tree=tree)
+            (found,) = self._decode([hypotheses[: the_number(n_best, "n_best")]], [cut], unknown)
             tokens, answer_text, finished = found[0].tokens, found[0].text, found[0].finished
         else:
             found, tokens, answer_text, finished = [], self.target.encode([target])[0], target, True
@@ -115,6 +117,7 @@ class TextWriter(Predictor):
             answer,
             answer_text=answer_text,
             n_best=ranked(found),
+            beam=beam_nodes(tree, self.target.shown),
             notes=tuple(notes),
         )
 
