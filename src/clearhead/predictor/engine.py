@@ -1,7 +1,7 @@
 """Generates token ids from token ids: makes batches, chooses the stepper, runs the search that the recipe asks for."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 
 from torch import nn
@@ -29,10 +29,6 @@ from clearhead.models import LanguageModel, Model, Seq2Seq, evaluating
 from clearhead.predictor.forced import padded, spans
 from clearhead.recipe import DecodingSpec
 
-AUTO_TOKENS = 2048
-"""Source tokens per batch, unless the recipe sets ``decoding.batch_tokens``."""
-
-
 _SMALL = 64 * 2**20
 """Bytes below which free memory is not checked."""
 _FAR = 2**40
@@ -42,11 +38,6 @@ _FAR = 2**40
 def _share(ratio: float, line: Sequence[int]) -> int:
     """``ratio`` times the tokens of the line, at most ``_FAR``."""
     return int(min(ratio * len(line), _FAR))
-
-
-def batch_budget(spec: DecodingSpec) -> int:
-    """Source tokens per batch."""
-    return AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
 
 
 class Engine:
@@ -95,7 +86,7 @@ class Engine:
         numbers = range(len(lines)) if numbers is None else numbers
         order = sorted(range(len(lines)), key=lambda index: (len(lines[index]), lines[index]))
         found: list[list[Hypothesis]] = [[] for _ in lines]
-        budget = batch_budget(spec)
+        budget = spec.budget
         for rows in spans([len(lines[index]) for index in order], max(1, budget // spec.beam_size)):
             batch = [order[row] for row in rows]
             with evaluating(self.model, spec.attention):
@@ -111,8 +102,8 @@ class Engine:
                 found[index] = ways
         return found
 
-    def stream(self, line: list[int], spec: DecodingSpec) -> Iterator[int]:
-        """Yield the tokens of one answer while it is generated; greedy, or sampled.
+    def stream(self, line: list[int], spec: DecodingSpec) -> Generator[int, None, bool]:
+        """Yield the tokens of one answer while it is generated; greedy, or sampled. Returns whether it ended by itself.
 
         Between two tokens the model is not locked, so that the caller may pause or stop at any time.
         """
@@ -121,9 +112,10 @@ class Engine:
             tokens = self._writing([line], spec).tokens()
         while True:
             with evaluating(self.model, spec.attention):
-                token = next(tokens, None)
-            if token is None:
-                return
+                try:
+                    token = next(tokens)
+                except StopIteration as end:
+                    return bool(end.value)
             yield token
 
     def _writing(
@@ -243,6 +235,6 @@ class _Writing:
         found = greedy(self.stepper, self.rules, first=self.first, eos=self.eos, scored=scored, pick=self.sampler)
         return [[hypothesis] for hypothesis in found]
 
-    def tokens(self) -> Iterator[int]:
+    def tokens(self) -> Generator[int, None, bool]:
         """Yield the tokens of the only line while they are generated."""
         return each_token(self.stepper, self.rules, first=self.first, eos=self.eos, pick=self.sampler)
