@@ -131,6 +131,7 @@ if TYPE_CHECKING:
     from clearhead.recipe import register as register
     from clearhead.recipe import register_metric as register_metric
     from clearhead.recipe import slots as slots
+    from clearhead.serving.server import serve as serve
     from clearhead.verbs import Alignments as Alignments
     from clearhead.verbs import AnswerStream as AnswerStream
     from clearhead.verbs import Pruned as Pruned
@@ -213,6 +214,7 @@ _CONTENTS: dict[str, list[str]] = {
         *("exercises", "find_exercise", "check_exercise", "Exercise", "Judgement"),
         *("breaks", "break_product", "Break", "BreakReport"),
     ],
+    "serving.server": ["serve"],
     "machine": ["refuse_torch_without_room"],
     "data": ["Findings"],
     "evaluation": ["Scores", "Metric", "HeadStudy", "StudiedHead"],
