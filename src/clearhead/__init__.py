@@ -8,6 +8,8 @@ the libraries that you know. ``__all__`` lists the public names. They are loaded
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from clearhead.constants import VERSION
+
 if TYPE_CHECKING:
     from clearhead.attention import AttentionContext as AttentionContext
     from clearhead.attention import AxialAttention as AxialAttention
@@ -157,7 +159,7 @@ if TYPE_CHECKING:
     from clearhead.verbs import study_heads as study_heads
     from clearhead.verbs import train as train
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 # The front door first, then the order of a book, from the recipe to the whole model.
 _CONTENTS: dict[str, list[str]] = {

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-import clearhead
+from clearhead.constants import VERSION
 from clearhead.serving.endpoints import Call, Endpoint
 from clearhead.serving.replies import JSON
 from clearhead.serving.settings import ServeSettings
@@ -51,7 +51,7 @@ def document(endpoints: Sequence[Endpoint], settings: ServeSettings) -> dict[str
         "openapi": "3.1.0",
         "info": {
             "title": "clearhead serve",
-            "version": clearhead.__version__,
+            "version": VERSION,
             "description": "Models behind an API: clearhead's own, LibreTranslate's, and OpenAI's completions.",
         },
         "paths": paths,
