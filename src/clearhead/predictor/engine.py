@@ -1,7 +1,7 @@
 """Generates token ids from token ids: makes batches, chooses the stepper, runs the search that the recipe asks for."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 
 from torch import nn
@@ -108,8 +108,8 @@ class Engine:
                 found[index] = ways
         return found
 
-    def stream(self, line: list[int], spec: DecodingSpec) -> Iterator[int]:
-        """Yield the tokens of one answer while it is generated; greedy, or sampled.
+    def stream(self, line: list[int], spec: DecodingSpec) -> Generator[int, None, bool]:
+        """Yield the tokens of one answer while it is generated; greedy, or sampled. Returns whether it ended by itself.
 
         Between two tokens the model is not locked, so that the caller may pause or stop at any time.
         """
@@ -118,9 +118,10 @@ class Engine:
             tokens = self._writing([line], spec).tokens()
         while True:
             with evaluating(self.model, spec.attention):
-                token = next(tokens, None)
-            if token is None:
-                return
+                try:
+                    token = next(tokens)
+                except StopIteration as end:
+                    return bool(end.value)
             yield token
 
     def _writing(
@@ -239,6 +240,6 @@ class _Writing:
         found = greedy(self.stepper, self.rules, first=self.first, eos=self.eos, scored=scored, pick=self.sampler)
         return [[hypothesis] for hypothesis in found]
 
-    def tokens(self) -> Iterator[int]:
+    def tokens(self) -> Generator[int, None, bool]:
         """Yield the tokens of the only line while they are generated."""
         return each_token(self.stepper, self.rules, first=self.first, eos=self.eos, pick=self.sampler)

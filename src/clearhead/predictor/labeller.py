@@ -89,6 +89,13 @@ class Labeller(Predictor):
         rows = zip(self.log_probabilities([example.text for example in examples])[0], numbers, strict=True)
         return [ForcedLine([row[number]], int(row.index(max(row)) == number)) for row, number in rows]
 
+    def forced_tokens(self, examples: Sequence[Labelled]) -> list[list[str]]:
+        return [[example.label] for example in examples]
+
+    def shown(self, ids: Sequence[int]) -> list[str]:
+        """Return labels by their numbers."""
+        return [self.labels[number] for number in ids]
+
     def numbers(self, examples: Sequence[Labelled]) -> list[int]:
         """Return the class number of each example; an unknown label raises an error with its line."""
         numbers = {label: number for number, label in enumerate(self.labels)}
@@ -147,6 +154,12 @@ class ImageLabeller(Labeller):
         assert patches is not None
         answers = self.answers([text], spec, n_best=n_best)[0]
         return labelled(self.model, text, self.labels, target, answers, **pictured(text, patches))
+
+    def tokens_of(self, text: str) -> int:
+        """The patches of an image, however long its numbers are."""
+        del text
+        assert self.model.spec.patches is not None
+        return self.model.spec.patches.tokens
 
     def _unknown(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         return [()] * len(texts)  # pixels are numbers
