@@ -40,17 +40,21 @@ export function candidates(facts, answer) {
   return gaps.map((gap, i) => likely(gap, gaps.length > 1 ? `Gap ${i + 1}` : "What fits the gap", `gap-${i + 1}`, Object.keys(gap)[0]));
 }
 
+// a probability that may be small: two digits
+function chance(p) { return p >= 0.1 ? percent(p) : p >= 1e-5 ? `${Number((100 * p).toPrecision(2))} %` : p > 0 ? "<0.001 %" : "0 %"; }
+
 // other answers, the best first: text, probability and log p
 export function alternatives(answers, text, title) {
   if (answers.length < 2) return null;
+  const most = Math.max(...answers.map((one) => Math.exp(one.log_probability ?? -Infinity)), 1e-300);
   return html(
     "section", { class: "others" }, html("h3", {}, title),
     html("ol", {}, answers.map((one) => {
       const p = Math.exp(one.log_probability ?? -Infinity);
       return html("li", { class: one.text === text ? "same" : null },
         html("span", { class: "what" }, one.text || html("i", {}, "empty")),
-        html("meter", { min: 0, max: 1, value: p, "aria-hidden": "true" }),
-        html("span", { class: "number", "data-p": p }, percent(p)),
+        html("meter", { min: 0, max: 1, value: p / most, "aria-hidden": "true" }),
+        html("span", { class: "number", "data-p": p }, chance(p)),
         html("span", { class: "number soft" }, `log p ${exact(one.log_probability ?? -Infinity)}`));
     })),
   );

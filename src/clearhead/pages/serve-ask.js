@@ -47,18 +47,19 @@ export function settingsPanel(facts, changed) {
 }
 
 // the text field with its buttons; asked(text) is called by Enter or the button, stopped() by the other one
-export function askForm({ asked, stopped }) {
+export function askForm({ asked, stopped, tuned }) {
   const input = html("textarea", { id: "text", rows: "1", spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-keyshortcuts": "Enter" });
   const label = html("label", { for: "text" });
   const go = html("button", { type: "submit", class: "main" }, "Answer");
   const stop = html("button", { type: "button", class: "plain", hidden: true, onclick: () => stopped() }, "Stop");
   const extra = html("span", { class: "row" });
+  const tune = html("button", { type: "button", class: "quiet tune", "aria-expanded": "false", onclick: () => tune.setAttribute("aria-expanded", String(tuned())) }, "Settings");
   const grow = () => {
     input.style.height = "auto";
     input.style.height = `${Math.min(input.scrollHeight + 2, 0.4 * innerHeight)}px`;
   };
   const form = html("form", { class: "ask", onsubmit: (event) => { event.preventDefault(); asked(input.value); } },
-    label, html("div", { class: "entry" }, input), html("div", { class: "row buttons" }, go, stop, extra));
+    label, html("div", { class: "entry" }, input), html("div", { class: "row buttons" }, go, stop, extra, tune));
   input.addEventListener("input", grow);
   input.addEventListener("keydown", (event) => {
     if (event.key === "Escape") stopped();
@@ -78,6 +79,7 @@ export function askForm({ asked, stopped }) {
     suit(facts) {
       const [name, hint] = facts.reads === "picture" ? ["Picture", "Pixels row by row, separated by spaces"] : WORDS[facts.family] || WORDS.seq2seq;
       label.textContent = name;
+      tune.hidden = !facts.streams;
       input.placeholder = facts.mask ? `${hint}, written ${facts.mask}` : hint;
       extra.replaceChildren(facts.mask ? html("button", { type: "button", class: "plain", onclick: () => insert(facts.mask) }, `Insert ${facts.mask}`) : "");
       grow();

@@ -31,11 +31,11 @@ export class ServePage {
     this.number = 0; // of the latest question: what belongs to an older one is not shown
     this.kept = [];
     this.inside = false;
-    this.ask = askForm({ asked: (text) => this.asked(text), stopped: () => this.stop() });
+    this.ask = askForm({ asked: (text) => this.asked(text), stopped: () => this.stop(), tuned: () => { this.tuning.hidden = !this.tuning.hidden; return !this.tuning.hidden; } });
     this.answer = html("section", { class: "reply", "aria-label": "Answer" });
     this.look = html("section", { class: "look", "aria-label": "Inside the model" });
     this.earlier = html("section", { class: "earlier" });
-    this.tuning = html("details", { class: "more tuning" });
+    this.tuning = html("div", { class: "tuning", hidden: true });
     this.about = html("details", { class: "more", ontoggle: () => { if (this.about.open) this.tellAbout(); } });
     this.files = filePanel({ body: () => ({ model: this.facts.name, settings: this.settings.read(this.number).settings }), say });
     this.head = html("header", { class: "bar" });
@@ -75,8 +75,7 @@ export class ServePage {
     this.head.replaceChildren(this.brand(), html("p", { class: "model" }, picker, html("span", { class: "soft" }, `${FAMILY[facts.family] || facts.family} · ${facts.parameters.toLocaleString("en")} parameters`)));
     this.ask.suit(facts);
     this.settings = settingsPanel(facts, () => {});
-    this.tuning.hidden = !this.settings.form.children.length;
-    this.tuning.replaceChildren(html("summary", {}, "Settings"), this.settings.form);
+    this.tuning.replaceChildren(this.settings.form);
     this.about.open = false;
     this.about.replaceChildren(html("summary", {}, "About this model"));
     document.title = `${facts.name} · clearhead`;
