@@ -106,7 +106,9 @@ class TextWriter(Predictor):
         log_p = logits[0].cpu().log_softmax(-1)  # (m, V)
         likely = log_p.topk(min(top, log_p.shape[-1])) if top else None
         for place, token in enumerate(whole[1:]):
-            best = [] if likely is None else list(zip(*(part[place].tolist() for part in reversed(likely)), strict=True))
+            best = (
+                [] if likely is None else list(zip(*(part[place].tolist() for part in reversed(likely)), strict=True))
+            )
             rows.append(TracedId(token, log_p[place, token].item(), best, given=place + 1 < given))
         return rows
 
