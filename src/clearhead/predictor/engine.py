@@ -28,10 +28,6 @@ from clearhead.models import LanguageModel, Model, Seq2Seq, evaluating
 from clearhead.predictor.forced import padded, spans
 from clearhead.recipe import DecodingSpec
 
-AUTO_TOKENS = 2048
-"""Source tokens per batch, unless the recipe sets ``decoding.batch_tokens``."""
-
-
 _SMALL = 64 * 2**20
 """Bytes below which free memory is not checked."""
 _FAR = 2**40
@@ -41,11 +37,6 @@ _FAR = 2**40
 def _share(ratio: float, line: Sequence[int]) -> int:
     """``ratio`` times the tokens of the line, at most ``_FAR``."""
     return int(min(ratio * len(line), _FAR))
-
-
-def batch_budget(spec: DecodingSpec) -> int:
-    """Source tokens per batch."""
-    return AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
 
 
 class Engine:
@@ -92,7 +83,7 @@ class Engine:
         numbers = range(len(lines)) if numbers is None else numbers
         order = sorted(range(len(lines)), key=lambda index: (len(lines[index]), lines[index]))
         found: list[list[Hypothesis]] = [[] for _ in lines]
-        budget = batch_budget(spec)
+        budget = spec.budget
         for rows in spans([len(lines[index]) for index in order], max(1, budget // spec.beam_size)):
             batch = [order[row] for row in rows]
             with evaluating(self.model, spec.attention):

@@ -14,7 +14,7 @@ from clearhead.inspection import Subject, require_room_to_read
 from clearhead.models import LanguageModel, Model, Seq2Seq, device_of, evaluating
 from clearhead.predictor.asked import the_number, the_text, the_texts
 from clearhead.predictor.base import Answer, Predictor
-from clearhead.predictor.engine import Engine, batch_budget
+from clearhead.predictor.engine import Engine
 from clearhead.predictor.forced import ForcedLine, forced, forced_windows, joined
 from clearhead.predictor.growing import GrowingText
 from clearhead.predictor.looking import ranked, written
@@ -149,7 +149,7 @@ class TextWriter(Predictor):
         model, spec = self.model, self.recipe.decoding
         rows, _, _ = self._encode(the_texts(texts, "vectors"), spec)
         return mean_vectors(
-            model, rows, lambda ids, valid: model.encode(ids, valid).states, batch_budget(spec), spec.attention
+            model, rows, lambda ids, valid: model.encode(ids, valid).states, spec.budget, spec.attention
         )
 
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:

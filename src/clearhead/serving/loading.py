@@ -8,7 +8,6 @@ from typing import Any
 
 from clearhead.data import format_of
 from clearhead.errors import ClearheadError, ModelFileError
-from clearhead.interop import load_huggingface
 from clearhead.models import add_tensors, count_parameters, load_model, stored_tensors
 from clearhead.predictor import Filler, Labeller, Predictor, TextWriter, ready
 from clearhead.recipe import read_header, recipe_table
@@ -25,25 +24,27 @@ class Loaded:
     fingerprint: str
 
 
-def loaded(path: Path, *, foreign: bool) -> Loaded:
-    """Load a model file, or a Hugging Face folder; nothing depends on the files afterwards.
+def loaded(path: Path, shown: str, *, foreign: bool) -> Loaded:
+    """Load a model file, or a Hugging Face folder; nothing depends on the files afterwards. Messages name ``shown``.
 
     A file is opened once, so that model and fingerprint are of one file even if another one takes its name meanwhile.
     """
     if foreign:
+        from clearhead.interop import load_huggingface  # most models are our own
+
         predictor = ready(load_huggingface(path), path)
         return Loaded(predictor, _fingerprint(predictor))
     try:
         stream = path.open("rb")
     except OSError as error:
-        raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ModelFileError(f"{shown}: cannot be read: {error.strerror}") from None
     with stream:
         held = _DESCRIPTORS / str(stream.fileno()) if _DESCRIPTORS.is_dir() else path
         try:
-            predictor = ready(load_model(held), path)
+            predictor = ready(load_model(held), held)
             return Loaded(predictor, read_header(held).metadata["fingerprint"])
         except ClearheadError as error:
-            raise ModelFileError(str(error).replace(str(held), str(path))) from None
+            raise ModelFileError(str(error).replace(str(held), shown)) from None
 
 
 def _fingerprint(predictor: Predictor) -> str:

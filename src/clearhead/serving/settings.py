@@ -41,6 +41,8 @@ class ServeSettings:
     """The widest beam that a request may ask for."""
     answer_tokens: int = 4_096
     """The longest answer that a request may ask for."""
+    answer_ratio: float = 10.0
+    """The longest answer that a request may ask for, in tokens for each source token."""
     deadline_seconds: float = 60.0
     """How long an answer may take, waiting included; of a stream, each piece of it."""
     grace_seconds: float = 8.0

@@ -106,7 +106,7 @@ class RoomState:
     batch_sizes: dict[int, int]
     """Batches by the number of lines: those with at most 1, 2, 4, 8 … lines, each batch counted once."""
     answered_lines: int
-    tokens_read: int
+    characters_read: int
     tokens_written: int
     requests: dict[str, int]
     """Requests by how they ended: answered, refused, busy, late, left, lost."""

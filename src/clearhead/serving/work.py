@@ -131,7 +131,7 @@ def score(predictor: Predictor, message: Message) -> Reply:
         words: list[list[str]] = [[] for _ in part]
         for side, codec, unknown in predictor.unfamiliar(examples):
             for row, parts in zip(words, unknown, strict=True):
-                row += [unknown_words(codec, parts, side=side)] if parts else []
+                row.extend([unknown_words(codec, parts, side=side)] if parts else [])
         found = zip(predictor.forced(examples), predictor.forced_tokens(examples), words, strict=True)
         return [
             {

@@ -87,7 +87,7 @@ class Worker:
 
     def _load(self, message: Message) -> Reply:
         def load() -> Reply:
-            found = loaded(Path(message["path"]), foreign=message["foreign"])
+            found = loaded(Path(message["path"]), message["shown"], foreign=message["foreign"])
             self._models[message["model"]] = found.predictor
             return {"loaded": message["model"], **described(found)}
 
