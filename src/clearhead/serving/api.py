@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_core import to_json
 from starlette.types import ASGIApp
 
-from clearhead.serving.endpoints import Call, Endpoint
+from clearhead.serving.endpoints import Endpoint, ServedCall
 from clearhead.serving.events import opened
 from clearhead.serving.faults import Refused
 from clearhead.serving.replies import json_reply
@@ -24,7 +24,7 @@ from clearhead.serving.wire import (
 )
 
 
-async def _run(call: Call) -> ASGIApp:
+async def _run(call: ServedCall) -> ASGIApp:
     asked: RunRequest = call.body
     require_lines(asked.lines, call.settings)
     if asked.stream:
@@ -38,7 +38,7 @@ async def _run(call: Call) -> ASGIApp:
     return json_reply(content)
 
 
-async def _run_stream(call: Call, asked: RunRequest) -> ASGIApp:
+async def _run_stream(call: ServedCall, asked: RunRequest) -> ASGIApp:
     if len(asked.lines) != 1:
         raise Refused("stream", "stream: one line is answered piece by piece, not several")
     if asked.n_best > 1:
@@ -55,7 +55,7 @@ def _result(line: LineAnswer) -> dict[str, Any]:
     return {"answers": line.answers, "warnings": line.warnings}
 
 
-async def _score(call: Call) -> ASGIApp:
+async def _score(call: ServedCall) -> ASGIApp:
     asked: ScoreRequest = call.body
     if len(asked.rows) > call.settings.lines_per_request:
         most = call.settings.lines_per_request
@@ -70,7 +70,7 @@ async def _score(call: Call) -> ASGIApp:
     return json_reply({"model": facts.name, "scores": await call.room.score(facts.name, asked.rows)})
 
 
-async def _look(call: Call) -> ASGIApp:
+async def _look(call: ServedCall) -> ASGIApp:
     asked: LookRequest = call.body
     for where in ("line", "target", "against"):
         require_text(getattr(asked, where), call.settings, where)
@@ -88,11 +88,11 @@ async def _look(call: Call) -> ASGIApp:
     return json_reply(document)
 
 
-async def _models(call: Call) -> ASGIApp:
+async def _models(call: ServedCall) -> ASGIApp:
     return json_reply({"models": [asdict(facts) for facts in call.room.models()]})
 
 
-async def _about(call: Call) -> ASGIApp:
+async def _about(call: ServedCall) -> ASGIApp:
     return json_reply(await call.room.about(call.params["name"]))
 
 

@@ -62,6 +62,7 @@ def make_app(
         settings,
         port=settings.port if port is None else port,
         open_paths=[endpoint.path for endpoint in ENDPOINTS if endpoint.open],
+        route=metrics.route_labels(ENDPOINTS),
         keyed_paths=[endpoint.path for endpoint in ENDPOINTS if endpoint.key_in_body],
     )
     return metrics.Meter(Sealed(guard), room, ENDPOINTS, log if settings.access_log else None)

@@ -23,7 +23,7 @@ FORM = b"application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True)
-class Call:
+class ServedCall:
     """One request, checked."""
 
     room: "Room"
@@ -46,7 +46,7 @@ class Endpoint:
     method: str
     path: str
     summary: str
-    handle: Callable[[Call], Awaitable[ASGIApp]]
+    handle: Callable[[ServedCall], Awaitable[ASGIApp]]
     """Answers a call; cancelled when the client leaves."""
     takes: type[TakenBody] | None = None
     gives: type[GivenBody] | None = None
@@ -90,12 +90,12 @@ class Answering:
                 return refusal
             taken = None if self.endpoint.takes is None else checked(self.endpoint.takes, value)
             params, registry = scope.get("path_params", {}), scope["state"].get("metrics")
-            call = Call(self.room, self.settings, path, taken, params, self.endpoints, registry)
+            call = ServedCall(self.room, self.settings, path, taken, params, self.endpoints, registry)
             return await unless_client_leaves(receive, self._handled(call))
         except Fault as fault:
             return fault_reply(path, fault)
 
-    async def _handled(self, call: Call) -> ASGIApp:
+    async def _handled(self, call: ServedCall) -> ASGIApp:
         return await self.endpoint.handle(call)
 
     @property

@@ -6,7 +6,7 @@ and only JSON is read, which a form of another site cannot send. Pure ASGI: stre
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
 
 from starlette.responses import Response
@@ -48,8 +48,9 @@ class Guard:
         app: what answers them.
         settings: hosts, origins, token, sizes.
         port: the port that the server listens on.
-        open_paths: paths that are answered without a token.
-        keyed_paths: paths that look for the token in their body themselves, and take forms too.
+        open_paths: routes that are answered without a token.
+        keyed_paths: routes that look for the token in their body themselves, and take forms too.
+        route: the route of a path.
         silent_seconds: how long a client may pause within a body.
     """
 
@@ -61,11 +62,12 @@ class Guard:
         port: int,
         open_paths: Collection[str] = (),
         keyed_paths: Collection[str] = (),
+        route: Callable[[str], str] = str,
         silent_seconds: float = SILENT_SECONDS,
     ) -> None:
         self.app, self.settings = app, settings
         self.open_paths, self.keyed_paths = frozenset(open_paths), frozenset(keyed_paths)
-        self.silent_seconds = silent_seconds
+        self.route, self.silent_seconds = route, silent_seconds
         self.hosts = _hosts(settings, port)
         self.held = 0
         """Bytes of all bodies that are being read."""
@@ -120,7 +122,7 @@ class Guard:
         kind, _, given = headers.one(b"authorization").decode("latin-1").partition(" ")
         if kind.lower() == "bearer" and same_secret(given.strip(), token):
             return True
-        if scope["path"] in self.open_paths or (scope["path"] in self.keyed_paths and not kind):
+        if self.route(scope["path"]) in self.open_paths or (scope["path"] in self.keyed_paths and not kind):
             return False
         raise Rejected(unauthorized(scope["path"]))
 

@@ -2,21 +2,21 @@
 
 from starlette.types import ASGIApp
 
-from clearhead.serving.endpoints import Call, Endpoint
+from clearhead.serving.endpoints import Endpoint, ServedCall
 from clearhead.serving.replies import json_reply
 
 
-async def _live(call: Call) -> ASGIApp:
+async def _live(call: ServedCall) -> ASGIApp:
     del call
     return json_reply({"live": True})
 
 
-async def _ready(call: Call) -> ASGIApp:
+async def _ready(call: ServedCall) -> ASGIApp:
     ready = call.room.state().ready
     return json_reply({"ready": ready}, 200 if ready else 503)
 
 
-async def _model_ready(call: Call) -> ASGIApp:
+async def _model_ready(call: ServedCall) -> ASGIApp:
     facts = call.room.facts(call.params["name"])
     return json_reply({"name": facts.name, "ready": facts.ready}, 200 if facts.ready else 503)
 

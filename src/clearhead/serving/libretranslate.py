@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from starlette.types import ASGIApp
 
-from clearhead.serving.endpoints import Call, Endpoint
+from clearhead.serving.endpoints import Endpoint, ServedCall
 from clearhead.serving.faults import Fault
 from clearhead.serving.replies import json_reply
 from clearhead.serving.shapes import LineAnswer, ModelFacts
@@ -23,7 +23,7 @@ class NoSuchLanguage(Fault):
     status, code = 400, "unknown_language"
 
 
-async def _translate(call: Call) -> ASGIApp:
+async def _translate(call: ServedCall) -> ASGIApp:
     asked: TranslateRequest = call.body
     lines = [asked.q] if isinstance(asked.q, str) else asked.q
     require_lines(lines, call.settings, "q")
@@ -63,7 +63,7 @@ def chosen(models: Sequence[ModelFacts], source: str, target: str) -> ModelFacts
     raise NoSuchLanguage(f"no model translates from {source[:40]} to {target[:40]}; there are: {known or 'none'}")
 
 
-async def _languages(call: Call) -> ASGIApp:
+async def _languages(call: ServedCall) -> ASGIApp:
     targets: dict[str, list[str]] = {}
     for source, target in map(pair, translators(call.room.models())):
         targets.setdefault(source, []).append(target)

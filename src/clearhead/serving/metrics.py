@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from clearhead.serving.endpoints import Call, Endpoint
+from clearhead.serving.endpoints import Endpoint, ServedCall
 
 if TYPE_CHECKING:
     from clearhead.serving.room import Room
@@ -159,7 +159,7 @@ def _batch_sizes(sizes: dict[int, int], lines: int) -> Metric:
     return family
 
 
-async def _metrics(call: Call) -> ASGIApp:
+async def _metrics(call: ServedCall) -> ASGIApp:
     return Response(generate_latest(call.registry), headers={"Content-Type": f"{TYPE}; charset=utf-8"})
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 from pydantic_core import to_json
 from starlette.types import ASGIApp
 
-from clearhead.serving.endpoints import Call, Endpoint
+from clearhead.serving.endpoints import Endpoint, ServedCall
 from clearhead.serving.events import opened
 from clearhead.serving.faults import Refused
 from clearhead.serving.replies import json_reply
@@ -23,7 +23,7 @@ STOP_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
-class Choice:
+class Completion:
     """One completion."""
 
     text: str
@@ -38,7 +38,7 @@ class Choice:
 class Completing:
     """One request for completions, with its neutral values filled in."""
 
-    call: Call
+    call: ServedCall
     asked: CompletionRequest
     model: str
     prompts: list[str]
@@ -47,7 +47,7 @@ class Completing:
     head: dict[str, Any]
     """What every response and every event begins with."""
 
-    async def choice(self, prompt: str, answer: LineAnswer | None) -> Choice:
+    async def choice(self, prompt: str, answer: LineAnswer | None) -> Completion:
         """One completion; without an answer, only the prompt is read (``max_tokens=0``)."""
         best: dict[str, Any] = answer.answers[0] if answer else {"text": "", "ids": [], "finished": False}
         text, stopped = cut_at(best["text"], self.stops)
@@ -59,7 +59,7 @@ class Completing:
             traced = await self.call.room.trace(self.model, prompt, best["ids"], top=self.asked.logprobs)
             read = sum(token["given"] for token in traced)
             logprobs = _logprobs(traced, echo=bool(self.asked.echo), length=len(text), top=self.asked.logprobs)
-        return Choice(prompt + text if self.asked.echo else text, finish, written, logprobs, read)
+        return Completion(prompt + text if self.asked.echo else text, finish, written, logprobs, read)
 
     async def prompt_tokens(self) -> int:
         """Tokens of all prompts."""
@@ -67,7 +67,7 @@ class Completing:
         return sum(token["given"] for tokens in traced for token in tokens)
 
 
-async def _completions(call: Call) -> ASGIApp:
+async def _completions(call: ServedCall) -> ASGIApp:
     asked: CompletionRequest = call.body
     prompts = [asked.prompt] if isinstance(asked.prompt, str) else asked.prompt
     require_lines(prompts, call.settings, "prompt")
@@ -121,7 +121,7 @@ async def _whole(request: Completing) -> ASGIApp:
     )
 
 
-def _told(choice: Choice, index: int) -> dict[str, Any]:
+def _told(choice: Completion, index: int) -> dict[str, Any]:
     return {"text": choice.text, "index": index, "logprobs": choice.logprobs, "finish_reason": choice.finish}
 
 
@@ -195,7 +195,7 @@ def _part(text: str, index: int, finish: str | None = None) -> dict[str, Any]:
     return {"choices": [{"text": text, "index": index, "logprobs": None, "finish_reason": finish}]}
 
 
-async def _models(call: Call) -> ASGIApp:
+async def _models(call: ServedCall) -> ASGIApp:
     models = [facts for facts in call.room.models() if facts.family == "lm"]
     data = [{"id": one.name, "object": "model", "created": int(one.loaded), "owned_by": "clearhead"} for one in models]
     return json_reply({"object": "list", "data": data})

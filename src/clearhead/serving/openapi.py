@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from clearhead.constants import VERSION
-from clearhead.serving.endpoints import Call, Endpoint
+from clearhead.serving.endpoints import Endpoint, ServedCall
 from clearhead.serving.replies import JSON
 from clearhead.serving.settings import ServeSettings
 
@@ -132,7 +132,7 @@ def document_bytes(endpoints: tuple[Endpoint, ...], settings: ServeSettings) -> 
     return to_json(document(endpoints, settings))
 
 
-async def _openapi(call: Call) -> ASGIApp:
+async def _openapi(call: ServedCall) -> ASGIApp:
     return Response(document_bytes(call.endpoints, call.settings), media_type=JSON)
 
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from clearhead.pages.serve import serve_page
-from clearhead.serving.endpoints import Call, Endpoint
+from clearhead.serving.endpoints import Endpoint, ServedCall
 from clearhead.serving.replies import failure
 
 ASSETS: Mapping[str, tuple[str, bytes]] = {}
@@ -24,13 +24,13 @@ def _page() -> tuple[bytes, str]:
     return text.encode(), f"{inside[1]}; frame-ancestors 'none'"
 
 
-async def _show(call: Call) -> ASGIApp:
+async def _show(call: ServedCall) -> ASGIApp:
     del call
     content, policy = _page()
     return Response(content, media_type="text/html", headers={"Content-Security-Policy": policy})
 
 
-async def _asset(call: Call) -> ASGIApp:
+async def _asset(call: ServedCall) -> ASGIApp:
     found = ASSETS.get(call.params["name"])
     if found is None:
         return failure(call.path, 404, "not_found", "there is no such file")
