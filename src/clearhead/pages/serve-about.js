@@ -17,7 +17,7 @@ function factList(rows) {
 
 function costPart(cost) {
   const at = Object.entries(cost.at || {}).map(([letter, size]) => `${letter} = ${size}`).join(", ");
-  return html("section", {}, html("h3", {}, "Cost"), factList([
+  return html("section", {}, html("h2", {}, "Cost"), factList([
     ["parameters", grouped(cost.parameters)], ["weights", rounded(cost.weight_bytes, "B")],
     ["a forward pass", `${rounded(cost.macs)} multiply-adds`], ["an answer", cost.decode_macs && `${rounded(cost.decode_macs)} multiply-adds`],
     ["cache", cost.cache_bytes && rounded(cost.cache_bytes, "B")],
@@ -27,7 +27,7 @@ function costPart(cost) {
 function recipePart(text, say) {
   const copied = (button) => { button.textContent = "copied"; say("The recipe is copied"); setTimeout(() => { button.textContent = "copy"; }, 1500); };
   const code = html("pre", { tabindex: "0", role: "region", "aria-label": "Recipe" }, text);
-  return html("section", {}, html("div", { class: "titled" }, html("h3", {}, "Recipe"),
+  return html("section", { class: "whole" }, html("div", { class: "titled" }, html("h2", {}, "Recipe"),
     html("button", {
       type: "button", class: "quiet",
       onclick: (event) => {
@@ -61,30 +61,42 @@ function curves(series, width) {
     words("tiny soft", left, height - 4, "step 0"), words("tiny soft end", width - right, height - 4, grouped(last)));
 }
 
-function runPart(run) {
-  const [title, name] = [`Run${run.folder ? ` ${run.folder}` : ""}`, `dev_${run.metric}`];
+const spaced = (name) => String(name ?? "").replaceAll("_", " ");
+
+function curvePart(run) {
   const rows = run.history || [];
-  const line = (key, label) => ({ name: label, points: rows.filter((row) => Number.isFinite(row[key])).map((row) => [row.step, row[key]]) });
-  const series = [line("loss", "training loss"), line("dev_loss", "dev loss"), line(name, `dev ${run.metric?.replaceAll("_", " ")}`)].filter((one) => one.points.length > 1);
-  const scores = Object.entries(run.scores || {}).flatMap(([part, { metrics }]) => Object.entries(metrics || {}).map(([metric, one]) => [
-    `${part}: ${metric.replaceAll("_", " ")}`, short(one.value), one.low === null || one.low === undefined ? "" : `${short(one.low)} – ${short(one.high)}`]));
-  return html("section", { class: "run" }, html("h3", {}, title),
-    html("p", { class: "note" }, `${grouped(run.steps || 0)} steps${run.best ? `; best at step ${grouped(run.best.step)}` : ""}`),
-    series.length ? figure({
-      title: "How it learnt", name: "curve", level: "h4", draw: (width) => curves(series, Math.min(width, 560)),
-      table: () => ({ head: ["step", ...series.map((one) => one.name)], rows: [...new Set(series.flatMap((one) => one.points.map(([step]) => step)))].sort((a, b) => a - b).map((step) => [String(step), ...series.map((one) => { const found = one.points.find(([own]) => own === step); return found ? short(found[1]) : ""; })]) }),
-    }).element : null,
-    scores.length ? [html("h4", {}, "Scores, with 95 % intervals"), tableOf({ head: ["metric", "score", "interval"], rows: scores }, "Scores")] : null,
-    run.worst?.length ? [html("h4", {}, "Where it is most wrong"), tableOf({ head: ["text", "its answer", "right"], rows: run.worst.map((one) => [one.source, one.answer ?? "", one.references.join(" / ")]) }, "Worst lines")] : null);
+  const line = (key, name) => ({ name, points: rows.filter((row) => Number.isFinite(row[key])).map((row) => [row.step, row[key]]) });
+  const series = [line("loss", "training loss"), line("dev_loss", "dev loss"), ...(run.metric === "loss" ? [] : [line(`dev_${run.metric}`, `dev ${spaced(run.metric)}`)])].filter((one) => one.points.length > 1);
+  const steps = [...new Set(series.flatMap((one) => one.points.map(([step]) => step)))].sort((a, b) => a - b);
+  const best = run.best?.step ? `, the best at ${grouped(run.best.step)}` : "";
+  return html("section", {}, series.length ? figure({
+    title: "How it learnt", name: "curve", level: "h2", draw: (width) => curves(series, width),
+    table: () => ({ head: ["step", ...series.map((one) => one.name)], rows: steps.map((step) => [String(step), ...series.map((one) => { const found = one.points.find(([own]) => own === step); return found ? short(found[1]) : ""; })]) }),
+  }).element : html("h2", {}, "How it learnt"), html("p", { class: "note" }, `${grouped(run.steps || 0)} steps${best}`));
+}
+
+function scorePart(run) {
+  const parts = Object.entries(run.scores || {}).filter(([, one]) => Object.keys(one.metrics || {}).length);
+  if (!parts.length) return null;
+  const names = [...new Set(parts.flatMap(([, one]) => Object.keys(one.metrics)))];
+  const cell = (one) => (one ? [html("b", {}, short(one.value)), one.low === null || one.low === undefined ? "" : ` ${short(one.low)} – ${short(one.high)}`] : "");
+  return html("section", {}, html("h2", {}, "Scores, with 95 % intervals"),
+    tableOf({ head: ["metric", ...parts.map(([name]) => name)], rows: names.map((name) => [spaced(name), ...parts.map(([, one]) => html("span", {}, cell(one.metrics[name])))]) }, "Scores"));
+}
+
+function worstPart(run) {
+  if (!run.worst?.length) return null;
+  return html("section", { class: "whole worst" }, html("h2", {}, run.judged ? `Where it is most wrong, of ${grouped(run.judged)} lines` : "Where it is most wrong"),
+    tableOf({ head: ["text", "its answer", "right"], rows: run.worst.map((one) => [one.source, one.answer ?? "", one.references.join(" / ")]) }, "Worst lines"));
 }
 
 export function aboutModel(told, say) {
   const { facts: known, recipe, cost, run } = told;
   const sides = Object.entries(known.sides || {}).map(([side, kind]) => `${side}: ${kind}`).join(", ");
   return html("div", { class: "about" },
-    html("section", {}, html("h3", {}, "Model"), factList([
+    html("section", {}, html("h2", {}, "Model"), factList([
       ["name", known.name], ["family", known.family], ["parameters", grouped(known.parameters)], ["tokens", sides],
       ["labels", (known.labels || []).slice(0, 12).join(", ")], ["fingerprint", known.fingerprint && html("code", { title: known.fingerprint }, known.fingerprint.slice(0, 12))],
     ]), known.trouble ? html("p", { class: "trouble" }, `A newer version was not taken: ${known.trouble}`) : null),
-    cost ? costPart(cost) : null, run ? runPart(run) : null, recipe ? recipePart(recipe, say) : null);
+    cost?.parameters ? costPart(cost) : null, run ? [curvePart(run), scorePart(run), worstPart(run)] : null, recipe ? recipePart(recipe, say) : null);
 }

@@ -27,7 +27,7 @@ export function written(facts, line, content, { writing = false } = {}) {
 function likely(table, title, name, mark) {
   const rows = Object.entries(table).map(([label, value]) => ({ label: readable([label])[0], value, mark: label === mark })).sort((a, b) => b.value - a.value);
   return figure({
-    title, name, level: "h3",
+    title, name, level: "h2",
     draw: (width) => bars({ rows: rows.slice(0, MOST_BARS), width: Math.min(width, 620), label: title, form: percent, most: 1 }),
     table: () => ({ head: ["token", "probability"], rows: rows.map((row) => [row.label, exact(row.value)]) }),
   }).element;
@@ -48,7 +48,7 @@ export function alternatives(answers, text, title) {
   if (answers.length < 2) return null;
   const most = Math.max(...answers.map((one) => Math.exp(one.log_probability ?? -Infinity)), 1e-300);
   return html(
-    "section", { class: "others" }, html("h3", {}, title),
+    "section", { class: "others" }, html("h2", {}, title),
     html("ol", {}, answers.map((one) => {
       const p = Math.exp(one.log_probability ?? -Infinity);
       return html("li", { class: one.text === text ? "same" : null },

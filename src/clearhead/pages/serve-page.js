@@ -9,6 +9,7 @@ import { aboutModel } from "./serve-about.js";
 import { filePanel, linesOf } from "./serve-file.js";
 
 const MOST_KEPT = 12; // earlier answers
+const MOST_LINKED = 2000; // characters of a text that the address holds
 
 function linked() {
   const found = new URLSearchParams(location.hash.slice(1));
@@ -110,7 +111,7 @@ export class ServePage {
     const own = new AbortController();
     this.controller = own;
     this.shown = line;
-    history.replaceState(null, "", `#${new URLSearchParams({ text: line, ...(this.models.length > 1 && { model: facts.name }) })}`);
+    history.replaceState(null, "", `#${new URLSearchParams({ ...(line.length <= MOST_LINKED && { text: line }), ...(this.models.length > 1 && { model: facts.name }) })}`);
     this.ask.busy(true);
     this.look.replaceChildren();
     this.answer.setAttribute("aria-busy", "true");
