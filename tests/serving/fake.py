@@ -1,6 +1,7 @@
 """A room without models, in this process: answers are the lines in capitals, or whatever a test puts in its place."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
@@ -79,7 +80,7 @@ class FakeRoom(Room):
             batches=3,
             batch_sizes={1: 1, 4: 2},
             answered_lines=9,
-            tokens_read=70,
+            characters_read=70,
             tokens_written=50,
             requests={"answered": 2, "busy": 1},
             reloads=0,
@@ -163,6 +164,9 @@ class FakeRoom(Room):
         self.facts(model)
         await self._at_work("look", {"line": line, **others})
         return {"text": line, "answer": list(line.upper())}
+
+    async def look_as_json(self, model: str | None, line: str, **others: Any) -> str:
+        return json.dumps(await self.look(model, line, **others))
 
 
 def _answer(line: str, rank: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""clearhead's own endpoints over a room without models: shapes, mistakes with their places, faults, streams, leaving."""
+"""clearhead's own endpoints over a room without models: shapes, mistakes with their places, faults, streams."""
 
 import asyncio
 import json

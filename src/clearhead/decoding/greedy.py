@@ -113,6 +113,9 @@ class Sampler:
     """Sample from the k most probable tokens only."""
     top_p: float | None = None
     """Sample only from the most probable tokens whose probabilities add up to this value (nucleus sampling)."""
+    numbers: Sequence[int] = ()
+    """The numbers from which random numbers are drawn, by the numbers that a search knows the lines by; so two lines
+    of a batch can have one number, as the first lines of two requests do. Default: those that the search knows."""
 
     def __post_init__(self) -> None:
         self._random: dict[int, np.random.Generator] = {}
@@ -137,5 +140,6 @@ class Sampler:
 
     def _draw(self, number: int) -> float:
         if number not in self._random:
-            self._random[number] = np.random.default_rng([self.seed, number])
+            drawn = self.numbers[number] if self.numbers else number
+            self._random[number] = np.random.default_rng([self.seed, drawn])
         return float(self._random[number].random())

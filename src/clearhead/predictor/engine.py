@@ -133,6 +133,9 @@ class Engine:
         longest = [spec.max_length or max(pair) for pair in zip(usual, shortest, strict=True)]
         # a language model's answer follows its prompt, and both take up positions
         rooms = [self._write_reach - (0 if isinstance(self.model, Seq2Seq) else len(line)) for line in lines]
+        sampler = Sampler(spec.seed, spec.temperature, spec.top_k, spec.top_p) if spec.sample else None
+        if sampler is not None and allowed is None:  # lines of several requests may have the same number
+            sampler.numbers, numbers = numbers, range(len(numbers))
         rules = Rules(
             longest=[max(1, min(length, room)) for length, room in zip(longest, rooms, strict=True)],
             shortest=shortest if any(shortest) else (),
@@ -143,7 +146,6 @@ class Engine:
         )
         # the token that begins an answer, or the last one of a prompt
         first = [self.first if isinstance(self.model, Seq2Seq) else line[-1] for line in lines]
-        sampler = Sampler(spec.seed, spec.temperature, spec.top_k, spec.top_p) if spec.sample else None
         beams = 1 if spec.sample else spec.beam_size
         tokens = max(map(len, lines))
 

@@ -5,12 +5,13 @@ from dataclasses import asdict
 from typing import Any
 
 from pydantic_core import to_json
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from clearhead.serving.endpoints import Endpoint, ServedCall
 from clearhead.serving.events import opened
 from clearhead.serving.faults import Refused
-from clearhead.serving.replies import json_reply
+from clearhead.serving.replies import JSON, json_reply
 from clearhead.serving.shapes import LineAnswer, StreamPiece
 from clearhead.serving.wire import (
     LookRequest,
@@ -40,9 +41,9 @@ async def _run(call: ServedCall) -> ASGIApp:
 
 async def _run_stream(call: ServedCall, asked: RunRequest) -> ASGIApp:
     if len(asked.lines) != 1:
-        raise Refused("stream", "stream: one line is answered piece by piece, not several")
+        raise Refused("stream", "one line is answered piece by piece, not several")
     if asked.n_best > 1:
-        raise Refused("n_best", "n_best: a stream has one answer")
+        raise Refused("n_best", "a stream has one answer")
     pieces = call.room.stream(asked.model, asked.lines[0], settings=asked.settings)
     return await opened(pieces, _event, call.path)
 
@@ -59,7 +60,7 @@ async def _score(call: ServedCall) -> ASGIApp:
     asked: ScoreRequest = call.body
     if len(asked.rows) > call.settings.lines_per_request:
         most = call.settings.lines_per_request
-        raise Refused("rows", f"rows: {len(asked.rows):,} are too many: a request may have {most:,}")
+        raise Refused("rows", f"{len(asked.rows):,} are too many: a request may have {most:,}")
     facts = call.room.facts(asked.model)
     for index, row in enumerate(asked.rows):
         if facts.columns and len(row) != len(facts.columns):
@@ -74,7 +75,7 @@ async def _look(call: ServedCall) -> ASGIApp:
     asked: LookRequest = call.body
     for where in ("line", "target", "against"):
         require_text(getattr(asked, where), call.settings, where)
-    document = await call.room.look(
+    document = await call.room.look_as_json(
         asked.model,
         asked.line,
         target=asked.target,
@@ -85,7 +86,7 @@ async def _look(call: ServedCall) -> ASGIApp:
         heads=asked.heads,
         settings=asked.settings,
     )
-    return json_reply(document)
+    return Response(document, media_type=JSON)
 
 
 async def _models(call: ServedCall) -> ASGIApp:

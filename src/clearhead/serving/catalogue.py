@@ -15,7 +15,7 @@ from typing import Any
 
 from clearhead.errors import Problem, RecipeError, did_you_mean
 from clearhead.recipe import DecodingSpec, Recipe, read_decoding, recipe_from, weights_of
-from clearhead.serving.faults import Refused, UnknownModel
+from clearhead.serving.faults import Refused, UnknownModel, refused_settings
 from clearhead.serving.settings import ServeSettings
 from clearhead.serving.shapes import ModelFacts
 
@@ -121,7 +121,7 @@ class Version:
         return self._recipe
 
     def decoding(self, key: str, settings: Mapping[str, Any], limits: ServeSettings) -> DecodingSpec:
-        """The way of decoding with the settings of a request, which ``key`` stands for; what is wrong is ``Refused``."""
+        """The way of decoding with the settings of a request, which ``key`` stands for; mistakes are ``Refused``."""
         if key not in self._specs:
             if len(self._specs) >= _KEPT_SPECS:
                 self._specs.clear()
@@ -142,8 +142,7 @@ class Version:
         try:
             return read_decoding(self.recipe, settings=settings)
         except RecipeError as error:
-            first = error.problems[0]
-            raise Refused(f"settings.{first.key.removeprefix('decoding.')}", first.message) from None
+            raise refused_settings(error) from None
 
     def _usual(self, name: str) -> float:
         return float(getattr(self.recipe.decoding, name) or 0)

@@ -1,5 +1,6 @@
 """Server-sent events: ``data: …`` and an empty line for each, which a client reads while they are made."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
@@ -69,6 +70,7 @@ async def opened(items: AsyncIterator[Item], words: Callable[[Item], Iterable[by
 
 async def _tell_one(data: bytes, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"data: " + data + b"\n\n", "more_body": True})
+    await asyncio.sleep(0)  # to a client that has left, sending takes no time: let the loop see that it has
 
 
 async def _close(items: AsyncIterator[Any]) -> None:

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from clearhead.errors import ClearheadError
+from clearhead.errors import ClearheadError, RecipeError
 
 
 class Fault(ClearheadError):
@@ -58,3 +58,10 @@ class Refused(Fault):
     def __init__(self, where: str, message: str) -> None:
         super().__init__(message)
         self.where, self.message = where, message
+
+
+def refused_settings(error: RecipeError) -> Refused:
+    """The first problem of several, with its place if it is one of the settings."""
+    first = error.problems[0]
+    section, _, name = first.key.partition(" = ")[0].partition(".")
+    return Refused(f"settings.{name}", first.message) if section == "decoding" else Refused("", str(first))

@@ -1,9 +1,10 @@
 """Counts and times for Prometheus, and the access log. Neither has anything that a client wrote, nor who it is."""
 
 import json
+import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
@@ -95,22 +96,19 @@ def _write(log: TextIO, *, method: str, route: str, status: int, took: float, se
     print(json.dumps(line), file=log, flush=True)
 
 
-def route_labels(endpoints: Iterable[Endpoint]) -> Callable[[str], str]:
+def route_labels(endpoints: Sequence[Endpoint]) -> Callable[[str], str]:
     """A function from paths to routes: what is not ours is ``other``, so that no label is a client's word."""
     whole = {endpoint.path for endpoint in endpoints if "{" not in endpoint.path}
-    open_ones = [(*path.split("{name}"), path) for path in (one.path for one in endpoints) if path not in whole]
+    patterns = [
+        (re.compile(re.escape(one.path).replace(r"\{name\}", "[^/]+")), one.path)
+        for one in endpoints
+        if "{" in one.path
+    ]
 
     def label(path: str) -> str:
         if path in whole:
             return path
-        for before, after, route in open_ones:
-            if (
-                path.startswith(before)
-                and path.endswith(after)
-                and "/" not in path[len(before) : len(path) - len(after)]
-            ):
-                return route
-        return "other"
+        return next((route for pattern, route in patterns if pattern.fullmatch(path)), "other")
 
     return label
 
@@ -137,7 +135,7 @@ class _RoomMetrics(Collector):
             ("workers_restarted", "Processes that ended and were started again.", state.workers_restarted),
             ("batches", "Batches.", state.batches),
             ("answered_lines", "Lines that were answered.", state.answered_lines),
-            ("tokens_read", "Tokens of questions.", state.tokens_read),
+            ("characters_read", "Characters of questions.", state.characters_read),
             ("tokens_written", "Tokens of answers.", state.tokens_written),
             ("reloads", "Models that were replaced by newer ones.", state.reloads),
         ):

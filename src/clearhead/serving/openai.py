@@ -1,9 +1,10 @@
 """OpenAI's completions, for language models: the client packages of OpenAI and what is built on them talk to it."""
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from pydantic_core import to_json
@@ -11,15 +12,19 @@ from starlette.types import ASGIApp
 
 from clearhead.serving.endpoints import Endpoint, ServedCall
 from clearhead.serving.events import opened
-from clearhead.serving.faults import Refused
+from clearhead.serving.faults import Fault, Refused
 from clearhead.serving.replies import json_reply
+from clearhead.serving.room import Room
 from clearhead.serving.shapes import LineAnswer, TracedToken
 from clearhead.serving.stopping import StopFilter, cut_at
 from clearhead.serving.wire import CompletionReply, CompletionRequest, OpenAIModels, require_lines
 
+PROMPTS = 128
+"""Prompts of one request."""
 STOPS = 4
 """Stop sequences of one request, as OpenAI allows."""
 STOP_CHARACTERS = 200
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -30,49 +35,63 @@ class Completion:
     finish: str
     tokens: int
     """Tokens that were written."""
-    logprobs: dict[str, Any] | None = None
-    prompt_tokens: int | None = None
+    logprobs: dict[str, Any] | None
+    prompt_tokens: int
 
 
 @dataclass(frozen=True)
 class Completing:
     """One request for completions, with its neutral values filled in."""
 
-    call: ServedCall
+    room: Room
     asked: CompletionRequest
     model: str
     prompts: list[str]
     stops: list[str]
     settings: dict[str, Any]
+    joint: str
+    """What stands between a prompt and its completion: a space where tokens are words, else nothing."""
     head: dict[str, Any]
     """What every response and every event begins with."""
 
-    async def choice(self, prompt: str, answer: LineAnswer | None) -> Completion:
+    def echoed(self, prompt: str) -> str:
+        """What stands before the completion of a prompt."""
+        return prompt + (self.joint if prompt else "") if self.asked.echo else ""
+
+    async def completion(self, prompt: str, answer: LineAnswer | None) -> Completion:
         """One completion; without an answer, only the prompt is read (``max_tokens=0``)."""
         best: dict[str, Any] = answer.answers[0] if answer else {"text": "", "ids": [], "finished": False}
         text, stopped = cut_at(best["text"], self.stops)
-        finish = "stop" if stopped or best.get("finished") else "length"
-        written = len(best["ids"])
+        finish = "stop" if stopped or best["finished"] else "length"
+        traced = await self.room.trace(self.model, prompt, best["ids"], top=self.asked.logprobs or 0)
+        whole = self.echoed(prompt) + text if answer or not self.asked.echo else prompt
         logprobs = None
-        read: int | None = None
         if self.asked.logprobs is not None:
-            traced = await self.call.room.trace(self.model, prompt, best["ids"], top=self.asked.logprobs)
-            read = sum(token["given"] for token in traced)
             logprobs = _logprobs(traced, echo=bool(self.asked.echo), length=len(text), top=self.asked.logprobs)
-        return Completion(prompt + text if self.asked.echo else text, finish, written, logprobs, read)
+        return Completion(whole, finish, len(best["ids"]), logprobs, sum(token["given"] for token in traced))
 
     async def prompt_tokens(self) -> int:
         """Tokens of all prompts."""
-        traced = [await self.call.room.trace(self.model, prompt) for prompt in self.prompts]
+        traced = await together(self.room.trace(self.model, prompt) for prompt in self.prompts)
         return sum(token["given"] for tokens in traced for token in tokens)
+
+
+async def together(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """All results, in order; if one fails, the others are cancelled."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in work]
+    except* Fault as faults:
+        raise faults.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 async def _completions(call: ServedCall) -> ASGIApp:
     asked: CompletionRequest = call.body
     prompts = [asked.prompt] if isinstance(asked.prompt, str) else asked.prompt
     require_lines(prompts, call.settings, "prompt")
-    if not prompts:
-        raise Refused("prompt", "prompt: the list is empty")
+    if not 1 <= len(prompts) <= PROMPTS:
+        raise Refused("prompt", f"a list has 1 to {PROMPTS} texts")
     facts = call.room.facts(asked.model)
     if facts.family != "lm":
         raise Refused(
@@ -80,12 +99,11 @@ async def _completions(call: ServedCall) -> ASGIApp:
         )
     stops = [asked.stop] if isinstance(asked.stop, str) else list(asked.stop or ())
     if len(stops) > STOPS or not all(0 < len(stop) <= STOP_CHARACTERS for stop in stops):
-        raise Refused("stop", f"stop: at most {STOPS} sequences of 1 to {STOP_CHARACTERS} characters")
+        raise Refused("stop", f"at most {STOPS} sequences of 1 to {STOP_CHARACTERS} characters")
     head = {"id": f"cmpl-{uuid4().hex}", "object": "text_completion", "created": int(time.time()), "model": facts.name}
-    request = Completing(call, asked, facts.name, prompts, stops, _decoding(asked), head)
-    if asked.stream:
-        return await _streamed(request)
-    return await _whole(request)
+    joint = " " if "symbols" in facts.sides.values() else ""
+    request = Completing(call.room, asked, facts.name, prompts, stops, _decoding(asked), joint, head)
+    return await (_streamed if asked.stream else _whole)(request)
 
 
 def _decoding(asked: CompletionRequest) -> dict[str, Any]:
@@ -105,24 +123,26 @@ def _decoding(asked: CompletionRequest) -> dict[str, Any]:
 
 
 async def _whole(request: Completing) -> ASGIApp:
-    asked, call = request.asked, request.call
     found: Sequence[LineAnswer | None] = [None] * len(request.prompts)
-    if asked.max_tokens != 0:
-        found = await call.room.answer(
+    if request.asked.max_tokens != 0:
+        found = await request.room.answer(
             request.model, request.prompts, settings=request.settings, details=True, verbatim=True
         )
-    choices = [await request.choice(*both) for both in zip(request.prompts, found, strict=True)]
-    read = sum(choice.prompt_tokens or 0 for choice in choices) if asked.logprobs is not None else None
-    read = await request.prompt_tokens() if read is None else read
-    written = sum(choice.tokens for choice in choices)
-    return json_reply(
-        request.head
-        | {"choices": [_told(choice, index) for index, choice in enumerate(choices)], "usage": _usage(read, written)}
-    )
+    pairs = zip(request.prompts, found, strict=True)
+    completions = await together(request.completion(prompt, answer) for prompt, answer in pairs)
+    read = sum(completion.prompt_tokens for completion in completions)
+    written = sum(completion.tokens for completion in completions)
+    choices = [_told(completion, index) for index, completion in enumerate(completions)]
+    return json_reply(request.head | {"choices": choices, "usage": _usage(read, written)})
 
 
-def _told(choice: Completion, index: int) -> dict[str, Any]:
-    return {"text": choice.text, "index": index, "logprobs": choice.logprobs, "finish_reason": choice.finish}
+def _told(completion: Completion, index: int) -> dict[str, Any]:
+    return {
+        "text": completion.text,
+        "index": index,
+        "logprobs": completion.logprobs,
+        "finish_reason": completion.finish,
+    }
 
 
 def _usage(read: int, written: int) -> dict[str, int]:
@@ -150,16 +170,16 @@ def _logprobs(traced: Sequence[TracedToken], *, echo: bool, length: int, top: in
 async def _streamed(request: Completing) -> ASGIApp:
     asked = request.asked
     if asked.logprobs is not None:
-        raise Refused("logprobs", "logprobs: a stream has none; ask without stream")
+        raise Refused("logprobs", "a stream has none; ask without stream")
     if asked.max_tokens == 0:
-        raise Refused("max_tokens", "max_tokens: a stream of 0 tokens says nothing; ask without stream")
+        raise Refused("max_tokens", "a stream of 0 tokens says nothing; ask without stream")
     usage = asked.stream_options is not None and asked.stream_options.include_usage
     read = await request.prompt_tokens() if usage else None
 
     def words(item: dict[str, Any] | None) -> Iterator[bytes]:
         yield b"[DONE]" if item is None else to_json(request.head | item)
 
-    return await opened(_parts(request, read), words, request.call.path)
+    return await opened(_parts(request, read), words, "/v1/completions")
 
 
 async def _parts(request: Completing, read: int | None) -> AsyncIterator[dict[str, Any] | None]:
@@ -167,8 +187,8 @@ async def _parts(request: Completing, read: int | None) -> AsyncIterator[dict[st
     written = 0
     for index, prompt in enumerate(request.prompts):
         held = StopFilter(request.stops)
-        pieces = request.call.room.stream(request.model, prompt, settings=request.settings, verbatim=True)
-        finish, echo = "length", prompt if request.asked.echo else ""
+        pieces = request.room.stream(request.model, prompt, settings=request.settings, verbatim=True)
+        finish, echo = "length", request.echoed(prompt)
         try:
             async for piece in pieces:
                 if echo:  # not before the first piece, which may be a refusal

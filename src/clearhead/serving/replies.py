@@ -40,12 +40,18 @@ def failure_body(path: str, status: int, code: str, message: str, where: str = "
 
 def fault_reply(path: str, fault: Fault) -> Response:
     """The response for a fault."""
-    return failure(path, fault.status, fault.code, str(fault), where=place_of(fault), headers=_headers(fault))
+    return failure(path, fault.status, fault.code, words_of(fault), where=place_of(fault), headers=_headers(fault))
 
 
 def fault_body(path: str, fault: Fault) -> dict[str, Any]:
     """The content of it, for a stream that has begun."""
-    return failure_body(path, fault.status, fault.code, str(fault), place_of(fault))
+    return failure_body(path, fault.status, fault.code, words_of(fault), place_of(fault))
+
+
+def words_of(fault: Fault) -> str:
+    """What is wrong, with its place before it."""
+    place, words = place_of(fault), str(fault)
+    return words if words.startswith(place) else f"{place}: {words}"
 
 
 def place_of(fault: Fault) -> str:

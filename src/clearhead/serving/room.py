@@ -12,7 +12,7 @@ from typing import Any
 
 from clearhead.errors import ClearheadError
 from clearhead.machine import cores
-from clearhead.recipe import weights_of
+from clearhead.recipe import DecodingSpec, weights_of
 from clearhead.serving.about import AboutDesk
 from clearhead.serving.batching import Batch, Job, Kind, Queue
 from clearhead.serving.catalogue import Catalogue, Entry, Version, names_of, signature_of
@@ -208,7 +208,11 @@ class Room:
         asked = dict(settings or {})
         if n_best > version.recipe.decoding.beam_size and "beam_size" not in asked:
             asked["beam_size"] = max(4, n_best)
-        budget = self._judged(version, asked)
+        spec = self._judged(version, asked)
+        if n_best > spec.beam_size and version.facts["streams"]:
+            raise Refused("n_best", f"{n_best} answers need settings.beam_size ≥ {n_best}, but it is {spec.beam_size}")
+        beams = spec.beam_size if version.facts["streams"] and not spec.sample else 1
+        budget = max(1, spec.budget // beams) * ROUNDS
         message = {"do": "answer", "settings": asked, "n_best": n_best, "details": details, "verbatim": verbatim}
         found = await self._done(
             version, lines, message, sizes=[len(line) for line in lines], budget=budget, deadline=deadline
@@ -273,7 +277,7 @@ class Room:
         self._require([line], "line")
         if not version.facts["streams"]:
             raise Refused("stream", f"a model of family {version.facts['family']} does not write text")
-        spec = version.decoding(json.dumps(asked, sort_keys=True), asked, self.settings)
+        spec = self._judged(version, asked)
         if spec.beam_size > 1 and not spec.sample:
             reason = "a beam decides only at the end: to stream, set beam_size to 1 or sample to true"
             raise Refused("settings.beam_size", reason)
@@ -388,13 +392,11 @@ class Room:
                 except UnicodeEncodeError:
                     raise Refused(place, "contains an unpaired surrogate, which is not a character") from None
 
-    def _judged(self, version: Version, settings: Mapping[str, Any]) -> int:
-        """Refuse settings that are wrong; returns how many tokens make a batch."""
+    def _judged(self, version: Version, settings: Mapping[str, Any]) -> DecodingSpec:
+        """The way of decoding with the settings of a request; wrong ones are refused."""
         if not settings:
-            spec = version.recipe.decoding
-        else:
-            spec = version.decoding(json.dumps(settings, sort_keys=True), settings, self.settings)
-        return max(1, spec.budget // (spec.beam_size if version.facts["streams"] and not spec.sample else 1)) * ROUNDS
+            return version.recipe.decoding
+        return version.decoding(json.dumps(settings, sort_keys=True), settings, self.settings)
 
     def _seconds(self, deadline: float | None) -> float:
         return self.settings.deadline_seconds if deadline is None else deadline

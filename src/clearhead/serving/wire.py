@@ -303,7 +303,7 @@ def _mistake(error: ErrorDetails, kind: type[BaseModel]) -> str:
 def require_lines(lines: Sequence[str], settings: ServeSettings, where: str = "lines") -> None:
     """Refuse too many lines, or too long ones, before any work."""
     if len(lines) > settings.lines_per_request:
-        raise Refused(where, f"{where}: {len(lines):,} are too many: a request may have {settings.lines_per_request:,}")
+        raise Refused(where, f"{len(lines):,} are too many: a request may have {settings.lines_per_request:,}")
     for index, line in enumerate(lines):
         if len(line) > settings.characters_per_line:
             raise Refused(f"{where}.{index}", f"{where}.{index} {_too_long(line, settings)}")

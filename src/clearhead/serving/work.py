@@ -22,6 +22,7 @@ from clearhead.predictor import (
     unknown_words,
     warnings_about,
 )
+from clearhead.serving.faults import Refused, refused_settings
 from clearhead.serving.messages import Message
 
 Reply = dict[str, Any]
@@ -29,11 +30,8 @@ Reply = dict[str, Any]
 
 def refusal(error: ClearheadError) -> Reply:
     """What is wrong with a request, and where."""
-    if isinstance(error, RecipeError):
-        first = error.problems[0]
-        where = f"settings.{first.key.removeprefix('decoding.')}" if first.key else "settings"
-        return {"refused": {"where": where, "message": first.message}}
-    return {"refused": {"where": "", "message": str(error)}}
+    fault = refused_settings(error) if isinstance(error, RecipeError) else Refused("", str(error))
+    return {"refused": {"where": fault.where, "message": fault.message}}
 
 
 # ---- batches ----
