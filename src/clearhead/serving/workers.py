@@ -54,14 +54,24 @@ class WorkerProcess(asyncio.Protocol):
         here, there = socket.socketpair()
         worker = cls(heard)
         with there:
-            worker._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "clearhead.serving.worker", str(there.fileno())),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=[there.fileno()],
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )
+            try:
+                worker._process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-m", "clearhead.serving.worker", str(there.fileno())),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    pass_fds=[there.fileno()],
+                    env={**os.environ, "OMP_NUM_THREADS": "1"},
+                )
+            except BaseException:
+                here.close()
+                raise
         here.setblocking(False)
-        await asyncio.get_running_loop().create_unix_connection(lambda: worker, sock=here)
+        try:
+            await asyncio.get_running_loop().create_unix_connection(lambda: worker, sock=here)
+        except BaseException:
+            here.close()
+            worker.kill()
+            await worker.end()
+            raise
         return worker
 
     @property
