@@ -90,7 +90,6 @@ def test_every_family_answers_as_python_does(open_page: Open, server: Live, room
     page.emulate_media(color_scheme="light")
     page.set_viewport_size({"width": 1280, "height": 900})
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
-    assert violations(page) == []
 
 
 def test_probabilities_are_pythons(open_page: Open, server: Live, room: ModelRoom) -> None:
@@ -188,7 +187,8 @@ def test_a_file_of_lines_gives_a_file_of_answers(
     page = opened(open_page, at(server, "greedy"))
     page.set_input_files("input[type=file]", path)
     page.get_by_role("button", name="Save answers").wait_for()
-    expected = ["" if not line else room.held["greedy"](line) for line in lines]
+    known = dict(zip(sorted(set(lines)), room.held["greedy"].generate(sorted(set(lines))), strict=True))
+    expected = ["" if not line else known[line] for line in lines]
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Save answers").click()
     assert waiting.value.suggested_filename == "words.answers.txt"
