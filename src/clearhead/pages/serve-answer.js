@@ -8,7 +8,7 @@ import { readable } from "./look-data.js";
 const MOST_BARS = 10;
 
 // the tokens of an answer as spans, if they join to its text; a click on one calls choose(at)
-export function tokenParts(answer, choose) {
+function tokenParts(answer, choose) {
   const tokens = answer.tokens || [];
   const gap = ["", " "].find((between) => tokens.join(between).trim() === answer.text);
   if (!tokens.length || gap === undefined || !choose) return answer.text;
@@ -18,9 +18,23 @@ export function tokenParts(answer, choose) {
   });
 }
 
+// a text whose gaps were filled: what fills them stands out
+function filledParts(line, mask, text) {
+  const around = line.split(mask).map((part) => `(\\s*${part.trim().replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}\\s*)`);
+  const found = around.length > 1 && new RegExp(`^${around.join("(.*?)")}$`, "s").exec(text);
+  return found ? found.slice(1).map((part, i) => (i % 2 ? part : html("span", { class: "given" }, part))) : text;
+}
+
+// what an answer looks like when it is whole; a click on a token calls choose(at)
+export function whole(facts, line, best, choose) {
+  if (!best.text) return html("i", { class: "soft" }, "an empty answer");
+  if (facts.family === "encoder") return filledParts(line, facts.mask, best.text);
+  return facts.family === "classifier" ? best.text : tokenParts(best, choose);
+}
+
 // the text so far; before it, for language models, what was given
 export function written(facts, line, content, { writing = false } = {}) {
-  return html("p", { class: `answer-text${writing ? " writing" : ""}` }, facts.family === "lm" ? html("span", { class: "given" }, line) : null,
+  return html("p", { class: `answer-text ${facts.family}${writing ? " writing" : ""}` }, facts.family === "lm" ? html("span", { class: "given" }, line) : null,
     content, writing ? html("span", { class: "caret", "aria-hidden": "true" }) : null);
 }
 

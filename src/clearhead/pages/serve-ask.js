@@ -79,6 +79,7 @@ export function askForm({ asked, stopped, tuned }) {
     suit(facts) {
       const [name, hint] = facts.reads === "picture" ? ["Picture", "Pixels row by row, separated by spaces"] : WORDS[facts.family] || WORDS.seq2seq;
       label.textContent = name;
+      input.classList.toggle("pixels", facts.reads === "picture");
       tune.hidden = !facts.streams;
       input.placeholder = facts.mask ? `${hint}, written ${facts.mask}` : hint;
       extra.replaceChildren(facts.mask ? html("button", { type: "button", class: "plain", onclick: () => insert(facts.mask) }, `Insert ${facts.mask}`) : "");

@@ -6,6 +6,7 @@ import { Trouble, request } from "./serve-api.js";
 
 const PART_LINES = 64;
 const PART_CHARACTERS = 60000;
+const AT_ONCE = 3; // requests
 const MOST_BYTES = 50e6; // of a file, which is held in memory
 
 export function linesOf(text) {
@@ -14,29 +15,49 @@ export function linesOf(text) {
   return lines;
 }
 
-// the next lines that make one request
-function nextLines(lines, from, most) {
-  let [to, size] = [from, 0];
-  while (to < lines.length && to - from < most && (to === from || size + lines[to].length <= PART_CHARACTERS)) { size += lines[to].length; to += 1; }
-  return lines.slice(from, to);
+// where each request begins and ends
+function parts(lines) {
+  const found = [];
+  let [from, size] = [0, 0];
+  lines.forEach((line, at) => {
+    if (at > from && (at - from >= PART_LINES || size + line.length > PART_CHARACTERS)) { found.push([from, at]); [from, size] = [at, 0]; }
+    size += line.length;
+  });
+  return [...found, [from, lines.length]];
 }
 
-// answer all lines in order; told(done) after each part; a part that is too large is halved
-export async function answerAll(lines, body, { signal, told, waiting }) {
-  const found = [];
-  let most = PART_LINES;
-  while (found.length < lines.length) {
-    const some = nextLines(lines, found.length, most);
-    try {
-      const reply = await request("/api/run", { ...body, lines: some, details: true }, { signal, waiting, tries: Infinity });
-      found.push(...reply.results);
-      told(found.length);
-    } catch (error) {
-      if (!(error instanceof Trouble)) throw error;
-      if ((error.kind === "large" || error.kind === "late") && some.length > 1) { most = Math.ceil(some.length / 2); continue; }
-      error.message = `Line ${(found.length + 1).toLocaleString("en")}${some.length > 1 ? " or one of the next" : ""}: ${error.message}`;
-      throw error;
+// answer some lines by one request; if that is too much for the server, by two
+async function answerSome(lines, first, body, options) {
+  try {
+    return (await request("/api/run", { ...body, lines, details: true }, { ...options, tries: Infinity })).results;
+  } catch (error) {
+    if (!(error instanceof Trouble)) throw error;
+    if ((error.kind === "large" || error.kind === "late") && lines.length > 1) {
+      const half = Math.ceil(lines.length / 2);
+      return [...await answerSome(lines.slice(0, half), first, body, options), ...await answerSome(lines.slice(half), first + half, body, options)];
     }
+    throw new Trouble(error.kind, `${lines.length > 1 ? `Lines ${first + 1} to ${first + lines.length}` : `Line ${first + 1}`}: ${error.message}`);
+  }
+}
+
+// answer all lines, several requests at a time; told(done) after each
+async function answerAll(lines, body, { controller, told, waiting }) {
+  const [found, waits] = [new Array(lines.length), parts(lines)];
+  let done = 0;
+  const work = async () => {
+    for (let next = waits.shift(); next; next = waits.shift()) {
+      const [from, to] = next;
+      const some = await answerSome(lines.slice(from, to), from, body, { signal: controller.signal, waiting });
+      some.forEach((one, i) => { found[from + i] = one; });
+      done += some.length;
+      told(done);
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+  } catch (error) {
+    controller.abort(); // the other requests are of no use any more
+    throw error;
   }
   return found;
 }
@@ -80,7 +101,7 @@ export function filePanel({ body, say }) {
       words.textContent = `${name}: ${done.toLocaleString("en")} of ${counted(lines.length, "line")}, ${rate.toFixed(rate < 10 ? 1 : 0)} a second${left > 3 ? `, about ${left} s left` : ""}`;
     };
     try {
-      const found = await answerAll(lines, body(), { signal: own.signal, told, waiting: (seconds) => { words.textContent = `The server is busy; going on in ${seconds} s.`; } });
+      const found = await answerAll(lines, body(), { controller: own, told, waiting: (seconds) => { words.textContent = `The server is busy; going on in ${seconds} s.`; } });
       if (controller !== own) return;
       finished(lines, found, name);
     } catch (error) {
@@ -91,6 +112,7 @@ export function filePanel({ body, say }) {
   const finished = (lines, found, name) => {
     const stem = name.replace(/\.\w+$/, "");
     const warned = found.filter((one) => one.warnings.length).length;
+    const here = shown.contains(document.activeElement); // never take the focus from who types meanwhile
     const first = html("button", { type: "button", class: "main", onclick: () => saveFile(found.map((one) => `${one.answers[0].text.replace(/[\r\n]+/g, " ")}\n`).join(""), `${stem}.answers.txt`, "text/plain") }, "Save answers");
     shown.replaceChildren(
       html("p", {}, `${name}: ${counted(lines.length, "line")} answered${warned ? `, ${counted(warned, "line")} with a warning` : ""}.`),
@@ -98,7 +120,7 @@ export function filePanel({ body, say }) {
         html("button", { type: "button", class: "plain", onclick: () => saveFile(asJsonLines(lines, found), `${stem}.answers.jsonl`, "application/jsonl") }, "Save as JSONL")),
     );
     say(`${counted(lines.length, "line")} answered: save them with the button Save answers`);
-    first.focus({ preventScroll: true });
+    if (here) first.focus({ preventScroll: true });
   };
   const panel = html("section", { class: "file", "aria-label": "A file of lines" },
     html("p", { class: "row" }, choose, input, html("span", { class: "note" }, "or drop it anywhere: one text a line in, one answer a line out")), shown);

@@ -4,7 +4,7 @@ import { announcer, html } from "./look-dom.js";
 import { FAMILY, show } from "./look.js";
 import { request, stream, useToken } from "./serve-api.js";
 import { askForm, settingsPanel } from "./serve-ask.js";
-import { alternatives, candidates, tokenParts, written } from "./serve-answer.js";
+import { alternatives, candidates, whole, written } from "./serve-answer.js";
 import { aboutModel } from "./serve-about.js";
 import { filePanel, linesOf } from "./serve-file.js";
 
@@ -151,7 +151,7 @@ export class ServePage {
     this.button = button;
     this.beside = html("div", { class: "beside" }, candidates(facts, best), alternatives(result.answers, null, "Answers, the best first"));
     draw(
-      written(facts, line, best.text ? facts.family === "encoder" || facts.family === "classifier" ? best.text : tokenParts(best, lookAt) : html("i", { class: "soft" }, "an empty answer")),
+      written(facts, line, whole(facts, line, best, lookAt)),
       best.finished === false ? html("p", { class: "note" }, "It reached the length limit before its end.") : null,
       result.warnings.length ? html("ul", { class: "warnings" }, result.warnings.map((words) => html("li", {}, words))) : null,
       html("div", { class: "row" }, button, how.sampled ? html("button", { type: "button", class: "plain", onclick: () => this.asked(line) }, "Again") : null),
