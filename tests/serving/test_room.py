@@ -39,7 +39,9 @@ def as_run_answers(model: Path, lines: Sequence[str], folder: Path, **how: Any) 
     file.write_text("".join(f"{line}\n" for line in lines))
     found = [row for batch in clearhead.answer_lines(model, file, **how) for row in batch]
     place = f"{file}, line "
-    return [(row.rows, [words.removeprefix(f"{place}{row.number + 1}: ") for _, words in row.warnings]) for row in found]
+    return [
+        (row.rows, [words.removeprefix(f"{place}{row.number + 1}: ") for _, words in row.warnings]) for row in found
+    ]
 
 
 def texts(found: Sequence[LineAnswer]) -> list[str]:
