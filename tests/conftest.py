@@ -38,7 +38,7 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
         return folder if folder in SHARING else str(path)
 
 
-SHARING = ("lectures", "predictor")
+SHARING = ("lectures", "predictor", "serving")
 PARITY = "parity"
 IDENTITY = "identity"
 """A row of the table of identities: name, bound, what was seen, what a wrong variant gave (nan if it was not asked)."""

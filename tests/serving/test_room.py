@@ -13,18 +13,18 @@ import pytest
 
 import clearhead
 from clearhead.data import format_of
-from clearhead.pages.packing import packed
-from clearhead.predictor import GrowingText, Predictor, TextWriter, load
-from clearhead.serving.faults import Fault, Refused, UnknownModel
-from clearhead.serving.room import LineAnswer, Room, names_of
 from clearhead.errors import RecipeError
+from clearhead.pages.packing import packed
+from clearhead.predictor import GrowingText, TextWriter, load
+from clearhead.serving.faults import Refused, UnknownModel
+from clearhead.serving.room import LineAnswer, Room, names_of
 from clearhead.serving.settings import ServeSettings
 
 FAMILIES = ["pairs", "recurrent", "lm", "encoder", "classifier", "bytes"]
 
 
 def lines_for(family: str, count: int = 200) -> list[str]:
-    """Lines, fifty or more, as people write them: empty ones, spaces around them, unknown characters, a very long one."""
+    """Fifty lines or more as people write them: empty, with spaces around them, unknown characters, very long."""
     rng = random.Random(family)
     apart = "" if family in ("pairs", "recurrent") else " "
     lines = [apart.join(rng.choices("abcdefg", k=rng.randint(1, 9))) for _ in range(count)]

@@ -18,7 +18,7 @@ def serve(
     models: Annotated[
         list[str],
         typer.Argument(
-            metavar="MODEL...",
+            metavar="MODEL",
             help="Run folders, model files or Hugging Face folders; NAME=PATH gives one a name for requests.",
         ),
     ],

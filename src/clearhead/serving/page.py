@@ -1,7 +1,6 @@
-"""The page, and the files that it may ask for: a fixed table, so that no path of a request reaches the disk."""
+"""The page: one document with its style and its script inside, so that no path of a request ever reaches the disk."""
 
 import re
-from collections.abc import Mapping
 from functools import cache
 
 from starlette.responses import Response
@@ -9,10 +8,6 @@ from starlette.types import ASGIApp
 
 from clearhead.pages.serve import serve_page
 from clearhead.serving.endpoints import Endpoint, ServedCall
-from clearhead.serving.replies import failure
-
-ASSETS: Mapping[str, tuple[str, bytes]] = {}
-"""Type and content by name."""
 
 
 @cache
@@ -30,14 +25,4 @@ async def _show(call: ServedCall) -> ASGIApp:
     return Response(content, media_type="text/html", headers={"Content-Security-Policy": policy})
 
 
-async def _asset(call: ServedCall) -> ASGIApp:
-    found = ASSETS.get(call.params["name"])
-    if found is None:
-        return failure(call.path, 404, "not_found", "there is no such file")
-    return Response(found[1], media_type=found[0])
-
-
-ENDPOINTS = [
-    Endpoint("GET", "/", "The page.", _show, media="text/html", open=True),
-    Endpoint("GET", "/assets/{name}", "A file that the page needs.", _asset, media="*/*", open=True),
-]
+ENDPOINTS = [Endpoint("GET", "/", "The page.", _show, media="text/html", open=True)]
