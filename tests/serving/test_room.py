@@ -225,9 +225,9 @@ def test_scores_are_those_of_python(room: Room, runner: asyncio.Runner, models: 
 
 def test_what_cannot_be_scored_is_refused(room: Room, runner: asyncio.Runner) -> None:
     for model, rows, where, words in (
-        ("pairs", [["a", "A"], ["b"]], "rows[1]", "2 texts: source, target"),
+        ("pairs", [["a", "A"], ["b"]], "rows.1", "2 texts: source, target"),
         ("encoder", [["a"]], "model", "masked tokens"),
-        ("classifier", [["up", "a"], ["sideways", "b"]], "rows[1]", "unknown"),
+        ("classifier", [["up", "a"], ["sideways", "b"]], "rows.1", "unknown"),
     ):
         with pytest.raises(Refused, match=words) as caught:
             runner.run(room.score(model, rows))
@@ -319,8 +319,8 @@ def test_facts_of_models(room: Room, models: dict[str, Path]) -> None:
         ({"settings": {"banned": [10**6]}}, "settings.banned", "no token"),
         ({"n_best": 0}, "n_best", "1 to"),
         ({"n_best": 3, "settings": {"beam_size": 2}}, "n_best", "beam_size ≥ 3"),
-        ({"lines": ["ok", "a\ud800"]}, "lines[1]", "surrogate"),
-        ({"lines": ["ok", "a" * 20_001]}, "lines[1]", "20,001 characters"),
+        ({"lines": ["ok", "a\ud800"]}, "lines.1", "surrogate"),
+        ({"lines": ["ok", "a" * 20_001]}, "lines.1", "20,001 characters"),
         ({"lines": ["a"] * 2_001}, "lines", "2,001 lines"),
     ],
 )

@@ -231,7 +231,7 @@ class Room:
             raise Refused("model", "an encoder gives masked tokens a probability, not lines")
         for number, row in enumerate(cells):
             if len(row) != len(columns):
-                raise Refused(f"rows[{number}]", f"a row has {len(columns)} texts: {', '.join(columns)}")
+                raise Refused(f"rows.{number}", f"a row has {len(columns)} texts: {', '.join(columns)}")
         self._require([cell for row in cells for cell in row], "rows", len(columns))
         sizes = [sum(map(len, row)) for row in cells]
         budget = version.recipe.decoding.budget
@@ -384,7 +384,7 @@ class Room:
             raise Refused(where, f"{len(lines) // columns:,} lines; a request may have {most // columns:,}")
         for number, line in enumerate(lines):
             if len(line) > longest or not line.isascii():
-                place = f"{where}[{number // columns}]" if where in ("lines", "rows") else where
+                place = f"{where}.{number // columns}" if where in ("lines", "rows") else where
                 if len(line) > longest:
                     raise Refused(place, f"has {len(line):,} characters; a line may have {longest:,}")
                 try:
@@ -576,7 +576,7 @@ class Room:
         ((job, places),) = batch.parts
         refused = message.get("refused", {})
         if "line" in refused and job.message["do"] in _PLACES:
-            refused["where"] = f"{_PLACES[job.message['do']]}[{places[refused['line']]}]"
+            refused["where"] = f"{_PLACES[job.message['do']]}.{places[refused['line']]}"
         job.fail(_fault(message))
 
     def _lost(self, worker: WorkerProcess) -> None:
