@@ -5,17 +5,28 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from clearhead.predictor import Predictor
+from clearhead.models import build
+from clearhead.predictor import Predictor, predictor_of
+from clearhead.recipe import read_recipe
 from clearhead.serving.faults import Fault, Refused
 from clearhead.serving.loading import Loaded, described
 from clearhead.serving.settings import ServeSettings
 from clearhead.serving.shapes import LineAnswer, ModelFacts, StreamPiece
 from clearhead.serving.work import Stream, answer, look
-from tests.inspection.test_view import predictor
+from tests.inspection.test_view import SMALL, predictor
+from tests.models.zoo import IMAGES
 from tests.serving.fake import FakeRoom
 
 if TYPE_CHECKING:
     import asyncio
+
+
+def _digits() -> Predictor:
+    """Reads pictures of one channel, which can be drawn."""
+    one = ["model.patches.channels=1"]
+    recipe = read_recipe(None, "model.family=classifier", *SMALL, *IMAGES, *one, "model.classes=3")
+    return predictor_of(build(recipe, seed=3), recipe, ())
+
 
 MODELS = {
     "greedy": lambda: predictor("seq2seq").answering(beam_size=1),
@@ -25,6 +36,7 @@ MODELS = {
     "encoder": lambda: predictor("encoder"),
     "classifier": lambda: predictor("classifier"),
     "pictures": lambda: predictor("pictures"),
+    "digits": _digits,
 }
 
 RUN = {

@@ -78,7 +78,7 @@ def test_the_page_asks_its_own_server_and_nobody_else() -> None:
 def test_every_family_answers_as_python_does(open_page: Open, server: Live, room: ModelRoom, name: str) -> None:
     """The address names model and text; axe finds nothing; nothing sticks out of a small screen or a large one."""
     family = {"greedy": "seq2seq", "beam": "seq2seq"}.get(name, name)
-    text = text_of(family)
+    text = " ".join("3" * 128) if name == "digits" else text_of(family)
     page = opened(open_page, at(server, name, text), width=320, dark=True)
     best = room.held[name].answers([text])[0][0]
     said = answered(page)
@@ -311,6 +311,48 @@ def test_sampled_answers_differ_and_are_looked_at_as_they_are(open_page: Open, s
     page.get_by_role("button", name="Look inside").click()
     page.wait_for_selector(".look .three .answer")
     assert room.calls[-1][1]["target"] == said
+
+
+def test_a_picture_is_drawn_by_mouse_keys_and_file(open_page: Open, server: Live, room: ModelRoom) -> None:
+    page = opened(open_page, at(server, "digits"))
+    pad = page.locator(".pad .matrix")
+    area = pad.bounding_box()
+    page.mouse.move(area["x"] + 20, area["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(area["x"] + 20, area["y"] + 200, steps=8)
+    page.mouse.up()
+    best = answered(page)
+    text = page.input_value("#text")
+    pixels = np.array(text.split(), dtype=float).reshape(16, 8)
+    assert 0.9 < pixels.max() <= 1
+    assert (pixels[2:12, 1] > 0.9).all(), "a line from top to bottom"
+    assert (pixels[:, 4:] == 0).all()
+    assert best == room.held["digits"](text)
+    page.get_by_role("button", name="Clear").click()
+    cell = page.locator(".pad .cursor")
+    cell.focus()
+    page.keyboard.press("Control+End")
+    page.keyboard.press(" ")
+    answered(page)
+    assert page.input_value("#text").split() == ["0"] * 127 + ["1"]
+    black_on_white = page.evaluate(
+        """() => new Promise((resolve) => {
+            const canvas = Object.assign(document.createElement("canvas"), { width: 80, height: 160 });
+            const pen = canvas.getContext("2d");
+            pen.fillStyle = "white"; pen.fillRect(0, 0, 80, 160);
+            pen.fillStyle = "black"; pen.fillRect(30, 0, 10, 160);
+            canvas.toBlob((blob) => blob.arrayBuffer().then((held) => resolve([...new Uint8Array(held)])));
+        })"""
+    )
+    file = {"name": "line.png", "mimeType": "image/png", "buffer": bytes(black_on_white)}
+    page.set_input_files("input[type=file]", files=[file])
+    page.locator(".pad .readout").wait_for()
+    page.wait_for_selector(".reply:not([aria-busy])")
+    page.wait_for_timeout(100)
+    drawn = np.array(page.input_value("#text").split(), dtype=float).reshape(16, 8)
+    assert (drawn.argmax(1) == 3).all()
+    assert drawn[:, 0].max() < 0.1
+    assert violations(page) == []
 
 
 def test_the_model_is_told_about(open_page: Open, server: Live, room: ModelRoom) -> None:

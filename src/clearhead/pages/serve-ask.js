@@ -1,12 +1,15 @@
 // The form: a text, how to answer it, and what of that the server needs to know.
 
 import { html } from "./look-dom.js";
+import { drawingPad } from "./serve-pad.js";
 
 const WORDS = {
   seq2seq: ["Text", "Type a text and press Enter"], recurrent: ["Text", "Type a text and press Enter"],
   lm: ["Beginning", "Begin a text and press Enter to have it continued"], encoder: ["Text with a gap", "A text with a gap"],
   classifier: ["Text", "A text to classify"],
 };
+
+const MOST_PIXELS = 4096; // that are drawn by hand
 
 function numberField(label, name, value, { least, most, step = 1, empty = "" }, changed) {
   return html("label", { class: "field" }, html("span", {}, label),
@@ -53,13 +56,15 @@ export function askForm({ asked, stopped, tuned }) {
   const go = html("button", { type: "submit", class: "main" }, "Answer");
   const stop = html("button", { type: "button", class: "plain", hidden: true, onclick: () => stopped() }, "Stop");
   const extra = html("span", { class: "row" });
+  const pad = html("div");
+  let drawing = null;
   const tune = html("button", { type: "button", class: "quiet tune", "aria-expanded": "false", onclick: () => tune.setAttribute("aria-expanded", String(tuned())) }, "Settings");
   const grow = () => {
     input.style.height = "auto";
     input.style.height = `${Math.min(input.scrollHeight + 2, 0.4 * innerHeight)}px`;
   };
   const form = html("form", { class: "ask", onsubmit: (event) => { event.preventDefault(); asked(input.value); } },
-    label, html("div", { class: "entry" }, input), html("div", { class: "row buttons" }, go, stop, extra, tune));
+    pad, label, html("div", { class: "entry" }, input), html("div", { class: "row buttons" }, go, stop, extra, tune));
   input.addEventListener("input", grow);
   input.addEventListener("keydown", (event) => {
     if (event.key === "Escape") stopped();
@@ -72,13 +77,21 @@ export function askForm({ asked, stopped, tuned }) {
     input.focus();
     grow();
   };
+  const suitPad = ({ picture }) => {
+    const [rows, columns, channels] = picture || [];
+    drawing = channels === 1 && rows * columns <= MOST_PIXELS ? drawingPad({ rows, columns, drew: (text) => { input.value = text; grow(); asked(text); } }) : null;
+    pad.replaceChildren(drawing?.element || "");
+  };
   return {
     form, input,
+    // an image file, if this model can be drawn for
+    image(file) { if (drawing) drawing.load(file); return Boolean(drawing); },
     put(text) { input.value = text; grow(); },
     busy(on) { stop.hidden = !on; },
     suit(facts) {
       const [name, hint] = facts.reads === "picture" ? ["Picture", "Pixels row by row, separated by spaces"] : WORDS[facts.family] || WORDS.seq2seq;
       label.textContent = name;
+      suitPad(facts);
       input.classList.toggle("pixels", facts.reads === "picture");
       tune.hidden = !facts.streams;
       input.placeholder = facts.mask ? `${hint}, written ${facts.mask}` : hint;

@@ -72,14 +72,15 @@ function asJsonLines(lines, found) {
 
 const counted = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
 
-// the panel: choose or drop a file, see how far it is, stop it, save the answers; body() says how to answer
-export function filePanel({ body, say }) {
+// the panel: choose or drop a file, see how far it is, stop it, save the answers; body() says how to answer, image(file) may take an image
+export function filePanel({ body, say, image }) {
   const shown = html("div", { class: "file-shown" });
   const input = html("input", { type: "file", class: "hidden", accept: ".txt,.tsv,.csv,text/*", tabindex: "-1", "aria-hidden": "true", onchange: () => { if (input.files[0]) take(input.files[0]); input.value = ""; } });
   const choose = html("button", { type: "button", class: "plain", onclick: () => input.click() }, "Choose a file");
   let controller = null;
   const tell = (words, kind = "note") => { shown.replaceChildren(html("p", { class: kind }, words)); say(words); };
   const take = async (file) => {
+    if (file.type.startsWith("image/") && image(file)) return;
     if (file.size > MOST_BYTES) { tell(`${file.name} has more than ${MOST_BYTES / 1e6} MB: use clearhead run for it.`, "trouble"); return; }
     await run(linesOf(await file.text()), file.name);
   };

@@ -234,6 +234,7 @@ class Catalogue:
             direction=(direction[1], direction[2]) if direction else None,
             labels=tuple(known.get("labels", ())),
             mask=known.get("mask"),
+            picture=tuple(known["picture"]) if known.get("picture") else None,
             streams=known.get("streams", False),
             beam_size=known.get("beam_size", 1),
             decoding=known.get("decoding", {}),

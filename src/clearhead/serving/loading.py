@@ -71,8 +71,15 @@ def described(found: Loaded) -> dict[str, Any]:
             "sides": sides,
             "labels": list(predictor.labels) if isinstance(predictor, Labeller) else [],
             "mask": predictor.source.mask_name if isinstance(predictor, Filler) else None,
+            "picture": _picture(spec),
             "streams": isinstance(predictor, TextWriter),
             "beam_size": recipe.decoding.beam_size,
             "decoding": recipe.decoding.model_dump(mode="json"),
         },
     }
+
+
+def _picture(spec: Any) -> list[int] | None:
+    """Height, width and channels of the pictures that a model reads."""
+    patches = spec.patches if spec.learns == "pictures" else None
+    return None if patches is None else [patches.height, patches.width, patches.channels]

@@ -37,6 +37,8 @@ class ModelFacts:
     """When this version was loaded, in seconds since 1970."""
     ready: bool
     """Whether a worker has it."""
+    picture: tuple[int, ...] | None = None
+    """Height, width and channels of the pictures that it reads, if it does."""
     trouble: str | None = None
     """Why a newer version was not taken, if that is so."""
 
