@@ -146,7 +146,8 @@ def drawn_from(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> st.Sear
         "array": lambda: st.lists(drawn_from(schema.get("items", {}), schemas), max_size=most),
         "object": lambda: _object(schema, schemas),
     }
-    return kinds.get(schema.get("type", ""), lambda: _anything)()
+    kind = kinds.get(schema.get("type", ""))
+    return _anything if kind is None else kind()
 
 
 def _object(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
