@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from clearhead.serving.batching import FEWEST_LINES, MOST_LINES, LineBatch, Job, JobKind, Queue
+from clearhead.serving.batching import FEWEST_LINES, MOST_LINES, Job, JobKind, LineBatch, Queue
 
 KIND, OTHER = JobKind(1, "{}", budget=500), JobKind(2, "{}", budget=500)
 

@@ -14,7 +14,7 @@ from clearhead.errors import ClearheadError
 from clearhead.machine import cores
 from clearhead.recipe import DecodingSpec, weights_of
 from clearhead.serving.about import AboutDesk
-from clearhead.serving.batching import LineBatch, Job, JobKind, Queue
+from clearhead.serving.batching import Job, JobKind, LineBatch, Queue
 from clearhead.serving.catalogue import Catalogue, Entry, Version, names_of, signature_of
 from clearhead.serving.faults import Busy, Fault, Refused, TooLate, WorkerLost
 from clearhead.serving.lane import LookLane
