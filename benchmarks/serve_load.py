@@ -46,19 +46,19 @@ print(seconds)
 class Client:
     """One connection that is kept open; just enough of HTTP to cost next to nothing."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
+    def __init__(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._port, self._reader, self._writer = port, reader, writer
 
     @classmethod
     async def to(cls, port: int) -> "Client":
         """A connection to a port of this machine."""
-        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 24))
+        return cls(port, *await asyncio.open_connection("127.0.0.1", port, limit=1 << 24))
 
     async def ask(self, path: str, content: Any = None) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of the answer."""
         body = b"" if content is None else json.dumps(content).encode()
         method = "GET" if content is None else "POST"
-        head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\nContent-Type: application/json\r\n"
         self._writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         lines = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {

@@ -333,14 +333,16 @@ def test_what_cannot_be_answered_is_refused_with_its_place(
 
 
 def test_only_the_request_to_blame_is_refused(room: Room, runner: asyncio.Runner) -> None:
-    """Lines of several requests are in one batch; one of them bans all tokens, the others have the same settings."""
+    """Rows of several requests are in one batch; one of them has a label that the model does not know."""
 
     async def asked() -> list[Any]:
-        lines = [["abc"], ["x" * 30], ["bca"]]
-        return await asyncio.gather(*(room.answer("encoder", part) for part in lines), return_exceptions=True)
+        rows = [[["up", "a b"]], [["down", "b"], ["sideways", "a"]], [["down", "b c"]]]
+        return await asyncio.gather(*(room.score("classifier", part) for part in rows), return_exceptions=True)
 
-    found = runner.run(asked())
-    assert all(isinstance(one, list) for one in found), found  # lines without a gap are answered as they are
+    first, second, third = runner.run(asked())
+    assert isinstance(second, Refused)
+    assert second.where == "rows.1"
+    assert len(first) == len(third) == 1
 
 
 def test_an_unknown_model_is_named(room: Room, runner: asyncio.Runner) -> None:
