@@ -32,7 +32,9 @@ function recipePart(text, say) {
       type: "button", class: "quiet",
       onclick: (event) => {
         const { target } = event;
-        navigator.clipboard?.writeText(text).then(() => copied(target), () => getSelection().selectAllChildren(code));
+        const select = () => { getSelection().selectAllChildren(code); say("The recipe is selected"); };
+        if (navigator.clipboard) navigator.clipboard.writeText(text).then(() => copied(target), select);
+        else select(); // browsers lend the clipboard to secure addresses only
       },
     }, "copy")), code);
 }

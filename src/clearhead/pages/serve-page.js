@@ -90,6 +90,7 @@ export class ServePage {
 
   // the text and the model of the address
   follow() {
+    if (!this.facts) return;
     const { text, model } = linked();
     if (model && model !== this.facts.name && this.models.some((one) => one.name === model)) this.choose(model, { quietly: true });
     if (text && text !== this.shown) { this.ask.put(text); this.asked(text); }
