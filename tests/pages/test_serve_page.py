@@ -170,6 +170,7 @@ def test_the_look_has_pythons_numbers_and_its_heads_are_switched_by_the_server(
     without = room.held["beam"].look("bad cab", without=["cross.1.1"])
     assert page.locator(".off b").text_content() == without.answer_text
     assert not page.locator("#enlarged").get_by_role("switch").is_checked()
+    assert page.locator(".ribbons .join").count() > 0, "ribbons of the other heads"
     page.get_by_role("button", name="all heads on").click()
     page.locator(".off").wait_for(state="detached")
     page.get_by_role("button", name="how important is each?").click()

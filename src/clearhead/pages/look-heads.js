@@ -103,7 +103,7 @@ function without(look, name, act) {
     words.hidden = on;
     act.say(on ? `${name} on` : words.textContent);
   };
-  return html("div", { class: "switch" }, html("label", {}, html("input", { type: "checkbox", role: "switch", checked: !off.includes(name), onchange: turn }), " head on"), words);
+  return html("div", { class: "switch" }, html("label", {}, html("input", { type: "checkbox", role: "switch", checked: !look.isOff(name), onchange: turn }), " head on"), words);
 }
 
 // a row, and the largest of its cells

@@ -39,7 +39,7 @@ function firstPairs(look, state, act) {
   return figure({
     title: "What the answer is made of", name: "ribbons", level: "h2",
     draw: (width) => ribbons({
-      source: look.source, answer: look.answer, joins: look.joined(state.measure, state.head), probability: (i) => look.probability(i),
+      source: look.source, answer: look.answer, joins: look.joined(state.measure, look.isOff(state.head) ? null : state.head), probability: (i) => look.probability(i),
       at: state.at, width, choose: act.choose, label: "The answer, token by token",
     }),
     table: () => tokenTable(look),
@@ -169,7 +169,7 @@ export function show(held, root, { ask = null, inside = false, kept = {} } = {})
     const made = firstScreen(look, state, act);
     first.replaceChildren(
       measures.length > 1 ? radios("Weigh by", measures.map((name) => [name, name]), state.measure, (measure) => act.set({ measure })) : "",
-      state.head?.startsWith("cross.") ? html("p", { class: "note only" }, `Ribbons of head ${state.head} `, html("button", { type: "button", class: "quiet", onclick: () => act.set({ head: null }) }, "all heads")) : "",
+      state.head?.startsWith("cross.") && !look.isOff(state.head) ? html("p", { class: "note only" }, `Ribbons of head ${state.head} `, html("button", { type: "button", class: "quiet", onclick: () => act.set({ head: null }) }, "all heads")) : "",
       made.element,
     );
   };
