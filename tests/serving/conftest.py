@@ -27,21 +27,41 @@ def trained(folder: Path, *settings: str, steps: int = 60) -> Path:
     return folder
 
 
+NAMES = ["pairs", "recurrent", *FAMILIES, "bytes"]
+"""A model of each family, and a language model that writes bytes."""
+
+
+class Models(dict[str, Path]):
+    """Run folders by name, each trained when it is first asked for.
+
+    Args:
+        folder: where they stand.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __missing__(self, name: str) -> Path:
+        data = self._folder / f"{name}.tsv"
+        kind = [f"model.family={name}"]
+        if name in FAMILIES:
+            FAMILIES[name](data)
+        elif name == "bytes":
+            rows = (f"{'𝄞é'[n % 2] * (n % 5 + 1)} {'日本語'[n % 3]}€ naïve\n" for n in range(200))
+            data.write_text("".join(rows))
+            kind = ["model.family=lm", "data.source.kind=bpe", "data.source.size=300"]
+        else:
+            write_pairs(data)
+            kind = kind if name == "recurrent" else []
+        steps = 150 if name == "pairs" else 60
+        self[name] = trained(self._folder / name, f'data.train="{data}"', *kind, steps=steps)
+        return self[name]
+
+
 @pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Run folders by name: a family each, and a language model that writes bytes."""
-    folder = tmp_path_factory.mktemp("served")
-    pairs = write_pairs(folder / "pairs.tsv")
-    found = {"pairs": trained(folder / "pairs", f'data.train="{pairs}"', steps=150)}
-    found["recurrent"] = trained(folder / "recurrent", f'data.train="{pairs}"', "model.family=recurrent")
-    for family, write in FAMILIES.items():
-        data = write(folder / f"{family}.txt")
-        found[family] = trained(folder / family, f'data.train="{data}"', f"model.family={family}")
-    strange = folder / "bytes.txt"
-    strange.write_text("".join(f"{'𝄞é'[n % 2] * (n % 5 + 1)} {'日本語'[n % 3]}€ naïve\n" for n in range(200)))
-    kind = ["model.family=lm", "data.source.kind=bpe", "data.source.size=300"]
-    found["bytes"] = trained(folder / "bytes", f'data.train="{strange}"', *kind)
-    return found
+def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
+    """Run folders by name: ``NAMES``."""
+    return Models(tmp_path_factory.mktemp("served"))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +76,7 @@ def room(models: dict[str, Path], runner: asyncio.Runner) -> Iterator[Room]:
     """All models, answered by two workers."""
 
     async def opened() -> Room:
-        room = Room(models, ServeSettings(workers=2))
+        room = Room({name: models[name] for name in NAMES}, ServeSettings(workers=2))
         await room.start()
         return room
 

@@ -232,6 +232,14 @@ def test_models_and_what_is_known_of_one() -> None:
     assert got("/api/models/nobody").status_code == 404
 
 
+def test_what_is_known_of_a_model_has_a_deadline() -> None:
+    class Slow(FakeRoom):
+        async def about(self, model: str | None) -> Any:
+            await asyncio.Event().wait()
+
+    assert got("/api/models/writer", Slow(), deadline_seconds=0.01).status_code == 504
+
+
 def test_health() -> None:
     assert got("/v2/health/live").json() == {"live": True}
     assert got("/v2/health/ready").json() == {"ready": True}

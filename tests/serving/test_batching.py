@@ -6,12 +6,12 @@ from itertools import count
 
 import pytest
 
-from clearhead.serving.batching import FEWEST_LINES, MOST_LINES, Batch, Job, Kind, Queue
+from clearhead.serving.batching import FEWEST_LINES, MOST_LINES, Job, JobKind, LineBatch, Queue
 
-KIND, OTHER = Kind(1, "{}", budget=500), Kind(2, "{}", budget=500)
+KIND, OTHER = JobKind(1, "{}", budget=500), JobKind(2, "{}", budget=500)
 
 
-def job(lines: int, kind: Kind = KIND, size: int = 5) -> Job:
+def job(lines: int, kind: JobKind = KIND, size: int = 5) -> Job:
     return Job(kind, [f"line {n}" for n in range(lines)], [size + n % 3 for n in range(lines)], {}, lambda: None)
 
 
@@ -20,7 +20,7 @@ def everything(model: int) -> bool:
     return True
 
 
-def take(queue: Queue, **how: int) -> Batch:
+def take(queue: Queue, **how: int) -> LineBatch:
     batch = queue.take(everything, **how)  # type: ignore[arg-type]
     assert batch is not None
     return batch
@@ -168,11 +168,11 @@ def test_nothing_is_lost_and_nothing_comes_twice_whatever_happens(seed: int) -> 
     """Requests of all sizes come, leave and are given back at random; every line is answered exactly once."""
     rng, queue, numbers = random.Random(seed), Queue(), count()
     jobs: list[Job] = []
-    flying: list[Batch] = []
+    flying: list[LineBatch] = []
     answers: Counter[tuple[int, int]] = Counter()
     gone: set[Job] = set()
 
-    def settle(batch: Batch) -> None:
+    def settle(batch: LineBatch) -> None:
         for one, place in batch.lines():
             if one not in gone:
                 answers[jobs.index(one), place] += 1

@@ -225,9 +225,9 @@ def test_scores_are_those_of_python(room: Room, runner: asyncio.Runner, models: 
 
 def test_what_cannot_be_scored_is_refused(room: Room, runner: asyncio.Runner) -> None:
     for model, rows, where, words in (
-        ("pairs", [["a", "A"], ["b"]], "rows[1]", "2 texts: source, target"),
+        ("pairs", [["a", "A"], ["b"]], "rows.1", "2 texts: source, target"),
         ("encoder", [["a"]], "model", "masked tokens"),
-        ("classifier", [["up", "a"], ["sideways", "b"]], "rows[1]", "unknown"),
+        ("classifier", [["up", "a"], ["sideways", "b"]], "rows.1", "unknown"),
     ):
         with pytest.raises(Refused, match=words) as caught:
             runner.run(room.score(model, rows))
@@ -319,8 +319,8 @@ def test_facts_of_models(room: Room, models: dict[str, Path]) -> None:
         ({"settings": {"banned": [10**6]}}, "settings.banned", "no token"),
         ({"n_best": 0}, "n_best", "1 to"),
         ({"n_best": 3, "settings": {"beam_size": 2}}, "n_best", "beam_size ≥ 3"),
-        ({"lines": ["ok", "a\ud800"]}, "lines[1]", "surrogate"),
-        ({"lines": ["ok", "a" * 20_001]}, "lines[1]", "20,001 characters"),
+        ({"lines": ["ok", "a\ud800"]}, "lines.1", "surrogate"),
+        ({"lines": ["ok", "a" * 20_001]}, "lines.1", "20,001 characters"),
         ({"lines": ["a"] * 2_001}, "lines", "2,001 lines"),
     ],
 )
@@ -333,14 +333,16 @@ def test_what_cannot_be_answered_is_refused_with_its_place(
 
 
 def test_only_the_request_to_blame_is_refused(room: Room, runner: asyncio.Runner) -> None:
-    """Lines of several requests are in one batch; one of them bans all tokens, the others have the same settings."""
+    """Rows of several requests are in one batch; one of them has a label that the model does not know."""
 
     async def asked() -> list[Any]:
-        lines = [["abc"], ["x" * 30], ["bca"]]
-        return await asyncio.gather(*(room.answer("encoder", part) for part in lines), return_exceptions=True)
+        rows = [[["up", "a b"]], [["down", "b"], ["sideways", "a"]], [["down", "b c"]]]
+        return await asyncio.gather(*(room.score("classifier", part) for part in rows), return_exceptions=True)
 
-    found = runner.run(asked())
-    assert all(isinstance(one, list) for one in found), found  # lines without a gap are answered as they are
+    first, second, third = runner.run(asked())
+    assert isinstance(second, Refused)
+    assert second.where == "rows.1"
+    assert len(first) == len(third) == 1
 
 
 def test_an_unknown_model_is_named(room: Room, runner: asyncio.Runner) -> None:

@@ -179,6 +179,23 @@ def test_deadlines_and_clients_that_leave(room: Room, runner: asyncio.Runner, mo
     runner.run(check())
 
 
+def test_a_worker_that_works_for_nobody_is_freed(
+    room: Room, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clearhead.serving.room.ABANDONED", 0.05)
+
+    async def check() -> None:
+        before = room.state().workers_restarted
+        send(room, signal.SIGSTOP)
+        with pytest.raises(TooLate):
+            await room.answer("m", ["abc"], deadline=0.1)
+        (stuck,) = [worker for worker in room._crew.workers if worker.batches]
+        await until(lambda: gone(stuck.pid))
+        await until(lambda: room.state().workers_restarted == before + 1)
+
+    runner.run(check())
+
+
 def test_more_than_the_queue_holds_is_turned_away_and_the_rest_answered(
     room: Room, runner: asyncio.Runner, wanted: list[str]
 ) -> None:
@@ -238,6 +255,7 @@ def test_looks_have_a_lane_of_their_own(room: Room, runner: asyncio.Runner) -> N
             await room.look("m", "abc")
         assert (await room.answer("m", ["abc"]))[0].text  # the others do not wait for it
         looks[1].cancel()
+        await asyncio.gather(looks[1], return_exceptions=True)
         with pytest.raises(TooLate):
             await room.look("m", "abc", deadline=0.01)  # while it waits: the look before it is not disturbed
         assert not gone(lane.pid)

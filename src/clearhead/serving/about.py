@@ -32,21 +32,26 @@ class AboutDesk:
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
-        self._known: dict[str, tuple[Any, dict[str, Any]]] = {}
+        self._known: dict[str, tuple[str, Any, dict[str, Any]]] = {}
+        """By model: its fingerprint, the state of its run, and what was told."""
         self._process: asyncio.subprocess.Process | None = None
 
     async def about(self, version: Version, facts: ModelFacts) -> dict[str, Any]:
         """Recipe, cost, run."""
         async with self._turn:
-            state = (version.fingerprint, *_state(version.path.parent))
-            if self._known.get(version.name, (None,))[0] != state:
-                self._known[version.name] = state, await self._worked_out(version)
-            told = self._known[version.name][1]
+            state = _state(version.path.parent)
+            fingerprint, before, told = self._known.get(version.name, ("", None, {}))
+            if fingerprint != version.fingerprint:
+                told = await self._worked_out(version)
+            elif before != state and told["run"] is not None:  # a training goes on: the model is the same
+                newer = await self._worked_out(version, "brief")
+                told = told | {"run": told["run"] | newer["run"]}
+            self._known[version.name] = version.fingerprint, state, told
         return {"name": version.name, "facts": asdict(facts)} | told
 
-    async def _worked_out(self, version: Version) -> dict[str, Any]:
+    async def _worked_out(self, version: Version, *how: str) -> dict[str, Any]:
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "clearhead.serving.about", version.source, str(version.path)),
+            *(sys.executable, "-m", "clearhead.serving.about", version.source, str(version.path), *how),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -82,25 +87,29 @@ def _state(folder: Path) -> list[tuple[int, int]]:
     return found
 
 
-def told(source: Path, path: Path) -> dict[str, Any]:
+def told(source: Path, path: Path, *, brief: bool = False) -> dict[str, Any]:
     """Everything, in the process that works it out.
 
     Args:
         source: where to read the model.
         path: where it stands, beside the files of its run.
+        brief: whether only what changes while a model stays the same is asked for: how its run goes.
     """
     import clearhead
     from clearhead.recipe import named, recipe_toml
     from clearhead.verbs import recipe_named
 
-    recipe = recipe_named(source if source.is_dir() else _as_model(source))
     folder = path.parent
     whole = path.name == "best.safetensors" and named(folder) == "run" and (folder / "recipe.toml").exists()
-    return {
-        "recipe": recipe_toml(recipe),
-        "cost": clearhead.cost(recipe).json(),
-        "run": _run(clearhead.Run(folder)) if whole else None,
-    }
+    run = _run(clearhead.Run(folder)) if whole else None
+    if brief:
+        return {"run": run or {}}
+    if run is not None:
+        run |= {"judged": 0, "worst": []}
+        with suppress(clearhead.ClearheadError, OSError, ValueError):
+            run |= _worst(clearhead.Run(folder))
+    recipe = recipe_named(source if source.is_dir() else _as_model(source))
+    return {"recipe": recipe_toml(recipe), "cost": clearhead.cost(recipe).json(), "run": run}
 
 
 def _as_model(source: Path) -> Any:
@@ -117,13 +126,11 @@ def _run(run: Any) -> dict[str, Any]:
     step = -(-len(history) // MOST_ROWS) or 1
     found: dict[str, Any] = {"folder": run.folder.name, "steps": run.steps, "metric": run.metric, "best": run.best}
     found["history"] = [row for place, row in enumerate(history) if place % step == 0 or row.get("kind") == "dev"]
-    found["scores"], found["worst"], found["curve"] = {}, [], ""
+    found["scores"], found["curve"] = {}, ""
     with suppress(ClearheadError, OSError, ValueError):
         found["curve"] = run.curve() if history else ""
     with suppress(ClearheadError, OSError, ValueError):
         found["scores"] = {part: scores.table() for part, scores in run.scores.items()}
-    with suppress(ClearheadError, OSError, ValueError):
-        found |= _worst(run)
     return found
 
 
@@ -141,10 +148,10 @@ def _worst(run: Any) -> Mapping[str, Any]:
     return {"judged": len(some), "worst": [asdict(line) for line in scores.worst(WORST)]}
 
 
-def main(source: str, path: str) -> None:
+def main(source: str, path: str, how: str = "") -> None:
     """Print what can be told of a model."""
     os.nice(10)
-    print(json.dumps(told(Path(source), Path(path)), ensure_ascii=False, default=str))
+    print(json.dumps(told(Path(source), Path(path), brief=how == "brief"), ensure_ascii=False, default=str))
 
 
 if __name__ == "__main__":

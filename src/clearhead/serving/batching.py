@@ -22,7 +22,7 @@ _numbers = count(1)
 
 
 @dataclass(frozen=True)
-class Kind:
+class JobKind:
     """What lines must have in common to be answered together."""
 
     model: int
@@ -47,7 +47,7 @@ class Job:
         finish: called once, when all lines have their results or it has failed.
     """
 
-    kind: Kind
+    kind: JobKind
     lines: list[Any]
     sizes: list[int]
     message: dict[str, Any]
@@ -87,10 +87,10 @@ class Job:
 
 
 @dataclass(eq=False)
-class Batch:
+class LineBatch:
     """Lines of one kind that a worker answers together."""
 
-    kind: Kind
+    kind: JobKind
     parts: list[tuple[Job, list[int]]]
     """Jobs, each with the places of its lines."""
     again: bool = False
@@ -108,9 +108,9 @@ class Batch:
             for place in places:
                 yield job, place
 
-    def apart(self, *, again: bool) -> "list[Batch]":
+    def apart(self, *, again: bool) -> "list[LineBatch]":
         """The same lines, those of each job as a batch of its own, so that none suffers from another's."""
-        return [Batch(self.kind, [part], again) for part in self.parts if not part[0].ended]
+        return [LineBatch(self.kind, [part], again) for part in self.parts if not part[0].ended]
 
 
 class _Waiting:
@@ -162,8 +162,8 @@ class Queue:
     """What waits for a worker. Knows nothing of processes or of time."""
 
     def __init__(self) -> None:
-        self._kinds: dict[Kind, _Waiting] = {}
-        self._again: list[Batch] = []
+        self._kinds: dict[JobKind, _Waiting] = {}
+        self._again: list[LineBatch] = []
         self.lines = 0
         """Lines that wait."""
         self.ratios: dict[int, float] = {}
@@ -186,13 +186,13 @@ class Queue:
             self._again.remove(batch)
             self.lines -= batch.size
 
-    def give_back(self, batch: Batch, *, again: bool) -> None:
+    def give_back(self, batch: LineBatch, *, again: bool) -> None:
         """Put the lines of a batch before all others, each job by itself."""
         found = batch.apart(again=again)
         self._again += found
         self.lines += sum(part.size for part in found)
 
-    def take(self, has: Callable[[int], bool], *, workers: int = 1, full: bool = False) -> Batch | None:
+    def take(self, has: Callable[[int], bool], *, workers: int = 1, full: bool = False) -> LineBatch | None:
         """The next batch for a worker, None if nothing waits for it.
 
         Args:
@@ -214,7 +214,7 @@ class Queue:
                 return batch
         return None
 
-    def _fill(self, kind: Kind, waiting: _Waiting, workers: int) -> Batch:
+    def _fill(self, kind: JobKind, waiting: _Waiting, workers: int) -> LineBatch:
         """Take lines of one kind until the budget is spent: at most half of it for jobs that were never served."""
         filling = _Filling(self.ratios.get(kind.model, 1.0))
         if workers > 1:  # little waits if several workers have nothing to do: each gets a share
@@ -224,9 +224,9 @@ class Queue:
         filling.take(waiting, waiting.served, kind.budget)
         filling.take(waiting, waiting.fresh, kind.budget)
         self.lines -= filling.taken
-        return Batch(kind, list(filling.parts.items()))
+        return LineBatch(kind, list(filling.parts.items()))
 
-    def _is_full(self, kind: Kind, waiting: _Waiting) -> bool:
+    def _is_full(self, kind: JobKind, waiting: _Waiting) -> bool:
         """Whether enough waits for a whole batch."""
         ratio = self.ratios.get(kind.model, 1.0)
         tokens, lines = 0.0, 0

@@ -49,7 +49,7 @@ class Refused(Fault):
     """The request asks for what cannot be done.
 
     Args:
-        where: the place of the mistake in the request, as ``settings.beam_size`` or ``lines[3]``; may be empty.
+        where: the place of the mistake in the request, as ``settings.beam_size`` or ``lines.3``; may be empty.
         message: what is wrong, and what is allowed.
     """
 

@@ -6,7 +6,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from clearhead.errors import ClearheadError
 from clearhead.machine import cores
 from clearhead.recipe import DecodingSpec, weights_of
 from clearhead.serving.about import AboutDesk
-from clearhead.serving.batching import Batch, Job, Kind, Queue
+from clearhead.serving.batching import Job, JobKind, LineBatch, Queue
 from clearhead.serving.catalogue import Catalogue, Entry, Version, names_of, signature_of
 from clearhead.serving.faults import Busy, Fault, Refused, TooLate, WorkerLost
 from clearhead.serving.lane import LookLane
@@ -30,6 +30,8 @@ AHEAD = 2
 """Batches that a worker may have: the next one is there when it has finished one."""
 ROUNDS = 2
 """How many times the tokens that a worker takes together a batch holds: it sorts them once more."""
+ABANDONED = 10.0
+"""Seconds that a worker may go on with a batch for which nobody waits any more."""
 _SIZES = [2**power for power in range(9)]
 """Upper bounds by which the sizes of batches are counted."""
 
@@ -110,7 +112,10 @@ class Room:
 
     async def _prepare(self, worker: WorkerProcess) -> None:
         """Give a new worker all models; one that cannot be loaded any more is left out if others have it."""
-        for version in self._catalogue.versions():
+        tried: set[int] = set()
+        while missing := [one for one in self._catalogue.versions() if one.number not in tried]:
+            version = missing[0]  # a newer one may be taken while this one is loaded
+            tried.add(version.number)
             try:
                 await self._load(worker, version)
             except ClearheadError as error:
@@ -231,7 +236,7 @@ class Room:
             raise Refused("model", "an encoder gives masked tokens a probability, not lines")
         for number, row in enumerate(cells):
             if len(row) != len(columns):
-                raise Refused(f"rows[{number}]", f"a row has {len(columns)} texts: {', '.join(columns)}")
+                raise Refused(f"rows.{number}", f"a row has {len(columns)} texts: {', '.join(columns)}")
         self._require([cell for row in cells for cell in row], "rows", len(columns))
         sizes = [sum(map(len, row)) for row in cells]
         budget = version.recipe.decoding.budget
@@ -384,7 +389,7 @@ class Room:
             raise Refused(where, f"{len(lines) // columns:,} lines; a request may have {most // columns:,}")
         for number, line in enumerate(lines):
             if len(line) > longest or not line.isascii():
-                place = f"{where}[{number // columns}]" if where in ("lines", "rows") else where
+                place = f"{where}.{number // columns}" if where in ("lines", "rows") else where
                 if len(line) > longest:
                     raise Refused(place, f"has {len(line):,} characters; a line may have {longest:,}")
                 try:
@@ -442,7 +447,7 @@ class Room:
             raise Busy(f"{waiting:,} lines are waiting", self._retry_after())
         loop, seconds = asyncio.get_running_loop(), self._seconds(deadline)
         future: asyncio.Future[None] = loop.create_future()
-        kind = Kind(version.number, json.dumps(message, sort_keys=True), budget, alone)
+        kind = JobKind(version.number, json.dumps(message, sort_keys=True), budget, alone)
         job = Job(kind, lines, sizes, message, lambda: _finish(future))
         late = TooLate(f"the answer was not ready within {seconds:g} seconds")
         timer = loop.call_later(seconds, job.fail, late)
@@ -465,8 +470,18 @@ class Room:
             self._queue.discard(job)
             self._ends[end] += 1
             self._rest()
+            if end in ("left", "late"):
+                loop.call_later(ABANDONED, self._free_workers)
         self._counts["characters"] += sum(sizes)
         return job.results
+
+    def _free_workers(self) -> None:
+        """End workers that have worked for long on what nobody waits for any more; they are started again."""
+        for worker in self._crew.workers:
+            jobs = [job for batch in worker.batches.values() for job, _ in batch.parts]
+            if jobs and all(job.ended for job in jobs) and time.monotonic() - worker.begun >= ABANDONED:
+                log.warning("worker %d is ended: nobody waits for its work any more", worker.pid)
+                worker.kill()
 
     def _retry_after(self) -> float:
         """Seconds until what waits now will be answered, roughly."""
@@ -508,7 +523,7 @@ class Room:
                     break
                 self._send(worker, batch)
 
-    def _send(self, worker: WorkerProcess, batch: Batch) -> None:
+    def _send(self, worker: WorkerProcess, batch: LineBatch) -> None:
         job = batch.parts[0][0]
         message = {**job.message, "id": batch.number, "model": batch.kind.model}
         lines = [job.lines[place] for job, place in batch.lines()]
@@ -552,7 +567,7 @@ class Room:
         else:
             stream.fail(_fault(message))
 
-    def _answered(self, batch: Batch, message: dict[str, Any]) -> None:
+    def _answered(self, batch: LineBatch, message: dict[str, Any]) -> None:
         results: list[Any]
         if "answers" in message:
             warnings = {index: words for index, *words in message["warnings"]}
@@ -568,7 +583,7 @@ class Room:
         self._counts["lines"] += batch.size
         self._sizes[next(size for size in _SIZES if batch.size <= size)] += 1
 
-    def _refused(self, batch: Batch, message: dict[str, Any]) -> None:
+    def _refused(self, batch: LineBatch, message: dict[str, Any]) -> None:
         """A batch of several requests is tried again request by request, so that only the one to blame is refused."""
         if len(batch.parts) > 1:
             self._queue.give_back(batch, again=batch.again)
@@ -576,7 +591,7 @@ class Room:
         ((job, places),) = batch.parts
         refused = message.get("refused", {})
         if "line" in refused and job.message["do"] in _PLACES:
-            refused["where"] = f"{_PLACES[job.message['do']]}[{places[refused['line']]}]"
+            refused["where"] = f"{_PLACES[job.message['do']]}.{places[refused['line']]}"
         job.fail(_fault(message))
 
     def _lost(self, worker: WorkerProcess) -> None:
@@ -658,6 +673,8 @@ class Room:
             return "unchanged"
         self._catalogue.replace(entry, new)
         self._counts["reloads"] += 1
+        with suppress(ClearheadError):
+            await self._complete(new)  # a worker that came back meanwhile may not have it
         log.info("%s: took a newer model, %s", entry.name, new.fingerprint[:12])
         self._retire()
         return "taken"

@@ -14,7 +14,7 @@ from clearhead.errors import ClearheadError, ModelFileError
 from clearhead.serving.messages import BrokenMessage, Frames, Message, framed
 
 if TYPE_CHECKING:
-    from clearhead.serving.batching import Batch
+    from clearhead.serving.batching import LineBatch
 
 log = logging.getLogger("clearhead.serve")
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
@@ -41,7 +41,7 @@ class WorkerProcess(asyncio.Protocol):
         """Set when the connection is closed, after everything that the worker sent was heard."""
         self.models: set[int] = set()
         """The versions of models that it has."""
-        self.batches: dict[int, Batch] = {}
+        self.batches: dict[int, LineBatch] = {}
         """What it works on, the batch that it has begun first."""
         self.begun = 0.0
         """When it began the first of them."""
