@@ -181,7 +181,7 @@ def test_a_port_that_is_taken_is_one_message(run: Path) -> None:
     assert found.stderr == words
 
 
-@pytest.mark.parametrize(("name", "code"), [("/nowhere", 2), ("tiny", 2)])
+@pytest.mark.parametrize(("name", "code"), [("/nowhere", 3), ("tiny", 2)])
 def test_a_wrong_model_is_one_message(name: str, code: int) -> None:
     found = typed("serve", name, "--port", "0")
     assert found.returncode == code, found.stderr

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from clearhead.errors import ClearheadError
+from clearhead.errors import ClearheadError, ModelFileError
 from clearhead.serving.messages import BrokenMessage, Frames, Message, framed
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class WorkerProcess(asyncio.Protocol):
         self.send({"do": "load", "model": number, "path": path, "shown": shown, "foreign": foreign})
         reply: dict[str, Any] = await waiting
         if "unloaded" in reply:
-            raise ClearheadError(reply["message"])
+            raise ModelFileError(reply["message"])
         self.models.add(number)
         return reply
 
