@@ -232,6 +232,14 @@ def test_models_and_what_is_known_of_one() -> None:
     assert got("/api/models/nobody").status_code == 404
 
 
+def test_what_is_known_of_a_model_has_a_deadline() -> None:
+    class Slow(FakeRoom):
+        async def about(self, model: str | None) -> Any:
+            await asyncio.Event().wait()
+
+    assert got("/api/models/writer", Slow(), deadline_seconds=0.01).status_code == 504
+
+
 def test_health() -> None:
     assert got("/v2/health/live").json() == {"live": True}
     assert got("/v2/health/ready").json() == {"ready": True}
@@ -314,12 +322,19 @@ def test_a_client_that_leaves_cancels_its_work(stream: bool) -> None:
 
 
 def test_a_client_that_leaves_within_a_stream_ends_it() -> None:
+    """It leaves while something is being sent to it, so that the stream must be closed for it."""
+
     class Endless(FakeRoom):
-        async def stream(self, *arguments: Any, **named: Any) -> Any:
+        kept: Any = None  # a stream that nobody keeps would be closed without us
+
+        def stream(self, *arguments: Any, **named: Any) -> Any:
+            self.kept = self._pieces()
+            return self.kept
+
+        async def _pieces(self) -> Any:
             try:
                 while True:
                     yield {"text": "A"}
-                    await asyncio.sleep(0)
             finally:
                 self.left.set()
 
@@ -341,6 +356,7 @@ def test_a_client_that_leaves_within_a_stream_ends_it() -> None:
             sent += 1
             if sent == 20:
                 enough.set()
+                await asyncio.Event().wait()
 
         scope = {"type": "http", "method": "POST", "path": "/api/run", "query_string": b"", "headers": posted()}
         async with asyncio.timeout(30):
@@ -348,7 +364,7 @@ def test_a_client_that_leaves_within_a_stream_ends_it() -> None:
             await room.left.wait()
         return sent
 
-    assert asyncio.run(scene()) >= 20
+    assert asyncio.run(scene()) == 20
 
 
 def test_a_bug_is_500_without_a_word_of_the_request(capsys: pytest.CaptureFixture[str]) -> None:

@@ -192,7 +192,7 @@ def test_a_body_that_stops_arriving_is_408() -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         raise AssertionError("half a body got through")
 
-    guard = Guard(app, ServeSettings(), port=8000, silent_seconds=0.01)
+    guard = Guard(app, ServeSettings(body_seconds=1_000), port=8000, silent_seconds=0.01)
     (start, _) = asyncio.run(answered(guard, {"headers": posted()}, never))
     assert start["status"] == 408
     assert (b"connection", b"close") in start["headers"]

@@ -1,5 +1,6 @@
 """clearhead's own endpoints: run, score, look, models."""
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +11,7 @@ from starlette.types import ASGIApp
 
 from clearhead.serving.endpoints import Endpoint, ServedCall
 from clearhead.serving.events import opened
-from clearhead.serving.faults import Refused
+from clearhead.serving.faults import Refused, TooLate
 from clearhead.serving.replies import JSON, json_reply
 from clearhead.serving.shapes import LineAnswer, StreamPiece
 from clearhead.serving.wire import (
@@ -94,7 +95,11 @@ async def _models(call: ServedCall) -> ASGIApp:
 
 
 async def _about(call: ServedCall) -> ASGIApp:
-    return json_reply(await call.room.about(call.params["name"]))
+    try:
+        async with asyncio.timeout(call.settings.deadline_seconds):
+            return json_reply(await call.room.about(call.params["name"]))
+    except TimeoutError:
+        raise TooLate("this takes longer than the deadline now: the machine is busy") from None
 
 
 ENDPOINTS = [

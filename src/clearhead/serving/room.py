@@ -31,7 +31,7 @@ AHEAD = 2
 ROUNDS = 2
 """How many times the tokens that a worker takes together a batch holds: it sorts them once more."""
 ABANDONED = 10.0
-"""Seconds that a worker may go on with a batch for which nobody waits any more."""
+"""Seconds that a worker may continue a batch for which nobody waits any more."""
 _SIZES = [2**power for power in range(9)]
 """Upper bounds by which the sizes of batches are counted."""
 
