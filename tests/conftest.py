@@ -55,7 +55,7 @@ SHAPED |= {"training/test_families", "training/test_digits", "training/test_muon
 SHAPED |= {"training/test_loss", "predictor/test_forced"}
 LONG = {"models/test_learning", "interop/test_generate"}
 """Trainings of what the other tests of these folders compute with once."""
-SHARING = ("lectures", "predictor")
+SHARING = ("lectures", "predictor", "serving")
 PARITY = "parity"
 IDENTITY = "identity"
 """A row of the table of identities: name, bound, what was seen, what a wrong variant gave (nan if it was not asked)."""

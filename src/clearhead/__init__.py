@@ -8,6 +8,8 @@ the libraries that you know. ``__all__`` lists the public names. They are loaded
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from clearhead.constants import VERSION
+
 if TYPE_CHECKING:
     from clearhead.attention import AttentionContext as AttentionContext
     from clearhead.attention import AxialAttention as AxialAttention
@@ -131,6 +133,7 @@ if TYPE_CHECKING:
     from clearhead.recipe import register as register
     from clearhead.recipe import register_metric as register_metric
     from clearhead.recipe import slots as slots
+    from clearhead.serving.server import serve as serve
     from clearhead.verbs import Alignments as Alignments
     from clearhead.verbs import AnswerStream as AnswerStream
     from clearhead.verbs import Pruned as Pruned
@@ -156,7 +159,7 @@ if TYPE_CHECKING:
     from clearhead.verbs import study_heads as study_heads
     from clearhead.verbs import train as train
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 # The front door first, then the order of a book, from the recipe to the whole model.
 _CONTENTS: dict[str, list[str]] = {
@@ -213,6 +216,7 @@ _CONTENTS: dict[str, list[str]] = {
         *("exercises", "find_exercise", "check_exercise", "Exercise", "Judgement"),
         *("breaks", "break_product", "Break", "BreakReport"),
     ],
+    "serving.server": ["serve"],
     "machine": ["refuse_torch_without_room"],
     "data": ["Findings"],
     "evaluation": ["Scores", "Metric", "HeadStudy", "StudiedHead"],

@@ -5,6 +5,9 @@ Where attention changes the way it is computed is decided in ``clearhead.attenti
 
 from typing import Final
 
+VERSION: Final = "0.1.0"
+"""The version of clearhead, here so that every layer can name it."""
+
 BLOCK: Final = 128
 """Queries that are worked on together where scores depend on distances and are never held as a whole: the scores of a
 block should stay in a cache of the processor."""

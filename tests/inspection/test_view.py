@@ -84,6 +84,36 @@ def test_a_view_of_every_family(family: str, tmp_path: Path, hold: Hold) -> None
     assert json.loads(view.save(tmp_path / "look.json").read_text("utf-8"))["answer"] == view.answer
 
 
+@pytest.mark.parametrize("family", ["seq2seq", "recurrent", "lm"])
+def test_the_beams_tree_is_that_of_the_search(family: str, hold: Hold) -> None:
+    """Its ranked leaves are the answers; log p of a node is its parent's and that of its token, replayed."""
+    model = predictor(family)
+    view = model.look("bad cab", beam_size=3)
+    nodes = view.as_dict()["beam"]
+    answers = model.answers(["bad cab"], n_best=3, beam_size=3)[0]
+    ranked = sorted((node for node in nodes if node["rank"]), key=lambda node: node["rank"])
+    apart_by = max(
+        abs(node["log_probability"] - one.log_probability) for node, one in zip(ranked, answers, strict=True)
+    )
+    assert [text for text, _ in view.subject.n_best] == [one.text for one in answers]
+    winner = next(place for place, node in enumerate(nodes) if node["rank"] == 1)
+    path: list[int] = []
+    step = winner
+    while step is not None:
+        path.insert(0, step)
+        step = nodes[step]["parent"]
+    assert [nodes[place]["token"] for place in path] == view.answer[view.subject.given :]
+    sums = np.cumsum([float(value) for value in view.log_probabilities[view.subject.given :]])
+    off = [abs(nodes[place]["log_probability"] - total) for place, total in zip(path, sums, strict=True)]
+    shuffled = [
+        abs(nodes[(place + 1) % len(nodes)]["log_probability"] - total) for place, total in zip(path, sums, strict=True)
+    ]
+    hold("log p along the beam's tree = log p of the replay", 1e-5, max(off), max(shuffled))
+    hold("leaves of the beam's tree = answers of the search", 1e-5, apart_by)
+    assert "beam" not in model.look("bad cab", beam_size=1).as_dict(), "greedy search has no tree"
+    assert "beam" not in model.look("bad cab", beam_size=3, target="cab").as_dict(), "nothing was searched"
+
+
 def test_pieces_joined_are_the_text(hold: Hold) -> None:
     for kind, text in (("characters", "bad cab"), ("bpe", " bad café €, ☃"), ("unigram", " bad cab")):
         codec = Codec.learn(kind, [*TEXTS, "café €"], 300)  # type: ignore[arg-type]

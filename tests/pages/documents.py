@@ -66,6 +66,21 @@ def roles(chance: np.random.Generator, stacks: dict[str, tuple[int, int]]) -> li
     return sorted(heads, key=lambda head: -float(head["importance"]))
 
 
+def beam(written: list[str], logs: NDArray[Any]) -> list[dict[str, Any]]:
+    """The tree of a search of two beams: beside each token of the answer one that is cut, at the end another answer."""
+    nodes: list[dict[str, Any]] = []
+    path: list[int] = []  # the winning nodes
+    for step, token in enumerate(written):
+        last, total = step + 1 == len(written), float(logs[: step + 1].sum())
+        parent = path[-1] if path else None
+        fates = ("finished", "finished") if last else ("continued", "cut")
+        path.append(len(nodes))
+        for name, value, fate, rank in ((token, total, fates[0], 1), (f"{token}'", total - 2.5, fates[1], 2)):
+            node = {"parent": parent, "token": name, "log_probability": value, "score": value / (step + 1)}
+            nodes.append(node | {"fate": fate, "rank": rank if last else None})
+    return nodes
+
+
 def seq2seq(
     source: str = "l o v e l y </s>",
     answer: str = "L AH V L IY </s>",
@@ -98,6 +113,7 @@ def seq2seq(
             {"text": " ".join(written[:-1]), "log_probability": float(np.log(p).sum())},
             {"text": " ".join(written[:-2]), "log_probability": float(np.log(p).sum() - 2.1)},
         ],
+        "beam": beam(written, np.log(p)),
         "attention": {"cross": cross, "decoder": decoder, "encoder": encoder},
         "norms": {"cross": cross_norms, "decoder": decoder_norms, "encoder": encoder_norms},
         "inputs_of": {"decoder": ["<s>", *written[:-1]]},
@@ -129,7 +145,7 @@ def seq2seq(
     }
     if recurrent:
         document |= {"family": "recurrent", "refused": {"parts": "no parts: a recurrent net is no sum of parts"}}
-        for name in ("parts", "norms", "rollout", "lens", "decoder_lens", "heads"):
+        for name in ("parts", "norms", "rollout", "lens", "decoder_lens", "heads", "beam"):
             del document[name]
         document["attention"] = {"cross": [[rows(chance, m, n, near=1.2).tolist()]]}
     return document
@@ -146,7 +162,7 @@ def lm(length: int = 24, given: int = 9, seed: int = 2) -> dict[str, Any]:
     attention, norms = stacked(chance, layers, heads, length, length, causal=True, near=0.15)
     p = chance.beta(2, 2, size=length)
     document: dict[str, Any] = seq2seq(seed=seed)
-    for name in ("source", "n_best", "decoder_lens", "alignment", "inputs", "occlusion"):
+    for name in ("source", "n_best", "beam", "decoder_lens", "alignment", "inputs", "occlusion"):
         del document[name]
     return document | {
         "family": "lm",
@@ -173,7 +189,7 @@ def encoder(seed: int = 3) -> dict[str, Any]:
     n, layers, heads = len(given), 2, 4
     attention, norms = stacked(chance, layers, heads, n, n)
     document = seq2seq(seed=seed)
-    for name in ("n_best", "decoder_lens", "alignment", "inputs", "inputs_of"):
+    for name in ("n_best", "beam", "decoder_lens", "alignment", "inputs", "inputs_of"):
         del document[name]
     candidates = ["capital", "heart", "centre", "city", "<b>"]
     return document | {

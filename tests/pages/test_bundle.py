@@ -17,7 +17,7 @@ def test_what_is_imported_stands_first_and_once(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "b.js").write_text('import { c } from "./c.js";\nexport function b() { return c; }\n')
     (tmp_path / "c.js").write_text("export const c = 1;\n")
     monkeypatch.setattr(bundle, "files", lambda package: tmp_path)
-    assert script("a.js") == "const c = 1;\nfunction b() { return c; }\nb(c);\n"
+    assert script("a.js") == "const c=1;\nfunction b(){return c;}\nb(c);\n"
     (tmp_path / "c.js").write_text('import { a } from "./a.js";\n')
     with pytest.raises(ValueError, match=r"modules import each other: a.js → b.js → c.js → a.js"):
         script("a.js")

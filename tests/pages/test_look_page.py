@@ -207,9 +207,9 @@ def test_keys_choose_tokens_and_say_so(shown: Shown) -> None:
     page = shown(seq2seq())
     page.locator(".first [role=option][aria-selected=true]").focus()
     page.keyboard.press("Home")
-    page.wait_for_function("document.activeElement.dataset.at === '0'")
+    page.wait_for_selector("[data-at='0']:focus")
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.activeElement.dataset.at === '1'")
+    page.wait_for_selector("[data-at='1']:focus")
     assert page.locator("#chosen").text_content() == "AH"
     assert page.locator("[aria-live]").text_content().startswith("AH, token 2 of 6, probability ")
 
@@ -246,6 +246,41 @@ def test_recurrent_models_begin_with_the_alignment(shown: Shown) -> None:
     weights = np.array(document["attention"]["cross"][0][0])
     assert np.array(numbers(page, "alignment")) == pytest.approx(weights, abs=BOUND)
     assert "a recurrent net is no sum of parts" in page.locator(".three").text_content()
+
+
+def test_the_beams_tree_is_read_by_table_mouse_and_keys(shown: Shown) -> None:
+    document = seq2seq()
+    page = shown(document, width=360)
+    nodes = document["beam"]
+    frame = page.locator('[data-figure="beam"]')
+    frame.get_by_role("button", name="Table").click()
+    cells = frame.locator("tbody tr").evaluate_all("rows => rows.map(row => [...row.children].map(c => c.textContent))")
+    for node, (path, log_p, score, p, fate) in zip(nodes, cells, strict=True):
+        before = 0 if node["parent"] is None else nodes[node["parent"]]["log_probability"]
+        found = [float(number.replace("−", "-")) for number in (log_p, score, p)]
+        expected = [node["log_probability"], node["score"], np.exp(node["log_probability"] - before)]
+        assert found == pytest.approx(expected, abs=BOUND)
+        assert path.split()[-1] == node["token"]
+        assert fate == (f"answer {node['rank']}" if node["rank"] else node["fate"])
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360, "the tree scrolls in its own frame"
+    lanes = frame.locator(".node.wins .ground").evaluate_all("boxes => boxes.map(box => box.getAttribute('y'))")
+    assert len(lanes) == len(document["answer"])
+    assert len(set(lanes)) == 1, "the winning path is straight"
+    readout = page.locator(".beam .readout")
+    frame.locator("[data-node='3']").hover()
+    assert readout.text_content().startswith("L AH': log p ")
+    assert "cut: others were better" in readout.text_content()
+    assert frame.locator(".limb.pointed").count() == 2
+    frame.locator("[data-node='3']").click()
+    for key, token in (("ArrowUp", "AH"), ("ArrowRight", "V"), ("ArrowLeft", "AH"), ("End", "</s>"), ("Home", "L")):
+        page.keyboard.press(key)
+        said = page.evaluate("document.activeElement.getAttribute('aria-label')")
+        assert said.partition(":")[0].split()[-1] == token
+    assert violations(page) == []
+
+
+def test_without_a_beam_there_is_no_tree(shown: Shown) -> None:
+    assert shown(lm()).locator('[data-figure="beam"]').count() == 0
 
 
 def test_every_figure_is_saved_as_svg(shown: Shown, tmp_path: Path) -> None:

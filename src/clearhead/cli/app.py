@@ -15,6 +15,7 @@ from clearhead.cli.presets import presets
 from clearhead.cli.prune import prune
 from clearhead.cli.run import run
 from clearhead.cli.score import score
+from clearhead.cli.serve import serve
 from clearhead.cli.show import AgainstCommand, show
 from clearhead.cli.train import train
 
@@ -32,6 +33,7 @@ app.command("eval")(evaluate)
 app.command()(run)
 app.command()(score)
 app.command()(look)
+app.command()(serve)
 app.command()(check)
 app.command()(presets)
 app.command(cls=AgainstCommand)(show)

@@ -4,8 +4,10 @@ Four specials come first in every vocabulary: <pad> <s> </s> <unk>. An encoder's
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Literal
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -26,6 +28,8 @@ _PLAIN = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *ran
 _REST = [byte for byte in range(256) if byte not in _PLAIN]
 _BYTES = {chr(byte): byte for byte in _PLAIN} | {chr(256 + number): byte for number, byte in enumerate(_REST)}
 """The byte for which each character of a byte-level token stands (GPT-2's table)."""
+_BYTE_NAME = re.compile("<0x[0-9A-F]{2}>")
+"""How a tokenizer with SentencePiece's byte fallback names a byte."""
 Case = Literal["keep", "lower"]
 """What becomes of capital letters: `data.case`."""
 
@@ -148,13 +152,21 @@ class Codec:
         texts: list[str] = self._tokenizer.decode_batch([list(row) for row in ids], skip_special_tokens=True)
         return texts
 
+    @cached_property
+    def _by_bytes(self) -> bool:
+        """Whether its tokens are spelt in bytes, each of them a character."""
+        return "ByteLevel" in json.dumps(json.loads(self.to_json())["decoder"])
+
+    def is_byte(self, index: int) -> bool:
+        """Whether a token is one byte by its name, <0xE2>: what it spells depends on the bytes around it."""
+        return _BYTE_NAME.fullmatch(self._tokenizer.id_to_token(index) or "") is not None
+
     def shown(self, ids: Sequence[int]) -> list[str]:
         """Each token as people read it: spaces as spaces, bytes as the characters that they spell, specials by name.
 
         A byte that is only a part of a character is written <0xE2>.
         """
-        model = json.loads(self.to_json())
-        by_bytes = "ByteLevel" in json.dumps(model["decoder"])
+        by_bytes = self._by_bytes
         names = [self._tokenizer.id_to_token(index) for index in ids]
         return [
             f"<{index}>"

@@ -7,6 +7,7 @@ from clearhead.decoding.lean import LeanDecoder, lean_decoder
 from clearhead.decoding.plain import ModelStepper
 from clearhead.decoding.rules import Allowed, Rules, Trie
 from clearhead.decoding.stepper import Hypothesis, Stepper, length_penalty
+from clearhead.decoding.tree import SearchNode, SearchTree
 
 __all__ = [
     "FIRST",
@@ -17,6 +18,8 @@ __all__ = [
     "ModelStepper",
     "Rules",
     "Sampler",
+    "SearchNode",
+    "SearchTree",
     "Stepper",
     "Trie",
     "beam_search",

@@ -12,6 +12,7 @@ from torch import Tensor
 from clearhead.decoding.best import best_places
 from clearhead.decoding.rules import Rules
 from clearhead.decoding.stepper import Hypothesis, Stepper, length_penalty
+from clearhead.decoding.tree import Candidate, SearchTree
 
 
 @dataclass
@@ -23,20 +24,23 @@ class _Line:
     width: int
     beams: list[list[int]] = field(default_factory=lambda: [[]])
     finished: list[Hypothesis] = field(default_factory=list)
+    tree: SearchTree | None = None
 
-    def advance(
-        self, candidates: list[tuple[float, int, int]], eos: int, penalty: float
-    ) -> list[tuple[float, int, int]] | None:
-        """Do one step: return the candidates (log p, parent, token) that continue, or None if the line is done."""
-        going: list[tuple[float, int, int]] = []
+    def advance(self, candidates: list[Candidate], eos: int, penalty: float) -> list[Candidate] | None:
+        """Do one step: return the candidates that continue, or None if the line is done."""
+        going: list[Candidate] = []
+        ended: list[Candidate] = []
         for rank, candidate in enumerate(candidates):
             value, parent, token = candidate
             if token != eos:
                 going.append(candidate)
             elif rank < self.width:
+                ended.append(candidate)
                 self._end(Hypothesis(self.beams[parent], value, value / penalty))
             if len(going) == self.width:
                 break
+        if self.tree is not None:
+            self.tree.grow(going, ended, penalty)
         beams = [[*self.beams[parent], token] for _, parent, token in going]
         if beams and len(beams[0]) >= self.longest:
             for beam, (value, _, _) in zip(beams, going, strict=True):
@@ -58,7 +62,14 @@ class _Line:
 
 
 def beam_search(
-    stepper: Stepper, rules: Rules, *, width: int, first: Sequence[int], eos: int, alpha: float = 0.0
+    stepper: Stepper,
+    rules: Rules,
+    *,
+    width: int,
+    first: Sequence[int],
+    eos: int,
+    alpha: float = 0.0,
+    tree: SearchTree | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the best hypotheses of each line, at most ``width``, the best first, all distinct.
 
@@ -75,8 +86,11 @@ def beam_search(
         first: the first token to feed, for each line.
         eos: the end token.
         alpha: the length penalty, α. Default: 0, none.
+        tree: an empty tree that records every hypothesis, if there is only one line. Default: nothing is recorded.
     """
-    lines = [_Line(number, longest, width) for number, longest in enumerate(rules.longest)]
+    if tree is not None and len(rules.longest) != 1:
+        raise ValueError(f"a tree records one line, not {len(rules.longest)}")
+    lines = [_Line(number, longest, width, tree=tree) for number, longest in enumerate(rules.longest)]
     results: list[list[Hypothesis]] = [[] for _ in lines]
     ids = torch.tensor(first)[:, None]
     sums = torch.zeros(len(lines), 1)  # log p of each beam
@@ -94,6 +108,8 @@ def beam_search(
             going = line.advance(_candidates(values[row], places[row], size), eos, length_penalty(length, alpha))
             if going is None:
                 results[line.number] = line.finished
+                if tree is not None:
+                    tree.close(line.finished)
                 continue
             kept.append(row)
             new_sums.append([value for value, _, _ in going])
@@ -118,7 +134,7 @@ def _best(scores: Tensor, sums: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values, places
 
 
-def _candidates(values: Tensor, places: Tensor, size: int) -> list[tuple[float, int, int]]:
-    """(log p, parent, token) of all continuations with log p > −∞, the best first."""
+def _candidates(values: Tensor, places: Tensor, size: int) -> list[Candidate]:
+    """All continuations with log p > −∞, the best first."""
     pairs = zip(values.tolist(), places.tolist(), strict=True)
     return [(value, *divmod(place, size)) for value, place in pairs if value > -torch.inf]

@@ -4,7 +4,7 @@ Shapes: b lines, V entries of the vocabulary.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,8 +78,11 @@ def greedy(
 
 def each_token(
     stepper: Stepper, rules: Rules, *, first: Sequence[int], eos: int, pick: Pick | None = None
-) -> Iterator[int]:
-    """Yield the tokens of the only line, each as soon as it is known; the arguments of ``greedy``."""
+) -> Generator[int, None, bool]:
+    """Yield the tokens of the only line, each as soon as it is known; the arguments of ``greedy``.
+
+    Returns whether the answer ended by itself, and not at the length limit.
+    """
     written: list[int] = []
     token = first[0]
     while len(written) < rules.longest[0]:
@@ -87,10 +90,12 @@ def each_token(
         if not rules.plain:
             rules.forbid(values[:, None], [0], len(written), [[written]], eos)
         token = int(best_place(values) if pick is None else pick(values, [rules.number(0)]))
-        if token == eos or values[0, token] == -torch.inf:
-            return
+        stuck = values[0, token] == -torch.inf  # no token is allowed
+        if token == eos or stuck:
+            return not stuck
         written.append(token)
         yield token
+    return False
 
 
 @dataclass
@@ -108,6 +113,9 @@ class Sampler:
     """Sample from the k most probable tokens only."""
     top_p: float | None = None
     """Sample only from the most probable tokens whose probabilities add up to this value (nucleus sampling)."""
+    numbers: Sequence[int] = ()
+    """The numbers from which random numbers are drawn, by the numbers that a search knows the lines by; so two lines
+    of a batch can have one number, as the first lines of two requests do. Default: those that the search knows."""
 
     def __post_init__(self) -> None:
         self._random: dict[int, np.random.Generator] = {}
@@ -132,5 +140,6 @@ class Sampler:
 
     def _draw(self, number: int) -> float:
         if number not in self._random:
-            self._random[number] = np.random.default_rng([self.seed, number])
+            drawn = self.numbers[number] if self.numbers else number
+            self._random[number] = np.random.default_rng([self.seed, drawn])
         return float(self._random[number].random())

@@ -14,13 +14,14 @@ from clearhead.inspection.record import AttentionRecord, Record, StackRecord, Su
 from clearhead.inspection.recorder import record
 from clearhead.inspection.roles import ROLES, Reading, RoleSums
 from clearhead.inspection.sizes import look_bytes, require_room_to_read
-from clearhead.inspection.subject import PatchedImage, Subject
+from clearhead.inspection.subject import BeamNode, PatchedImage, Subject
 from clearhead.inspection.view import View
 
 __all__ = [
     "ROLES",
     "AttentionRecord",
     "Attribution",
+    "BeamNode",
     "Choice",
     "DecoderGuess",
     "ForcedBatch",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ def as_dict(view: Looked, *, inputs: Sequence[int] = (), occlusion: bool = False
         "alternatives": [_tokens(place) for place in view.alternatives],
         "n_best": [{"text": text, "log_probability": log_p} for text, log_p in subject.n_best],
     }
+    if subject.beam:
+        table["beam"] = [asdict(node) for node in subject.beam]
     if subject.inputs is not None:
         table["inputs_of"] = {"decoder": list(subject.input_tokens)}
     if view.off:

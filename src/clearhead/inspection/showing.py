@@ -41,6 +41,7 @@ def document(
     *,
     at: int | None = None,
     against: str | None = None,
+    rivals: bool = False,
     switched: bool = False,
 ) -> dict[str, Any]:
     """Everything that is shown of a view.
@@ -50,7 +51,8 @@ def document(
         show: what to show, of ``KINDS``. Default: all but inputs and occlusion.
         at: the place in the answer that is meant, from 0. Default: all.
         against: another token; with ``at``, the parts of the difference of the two logits.
-        switched: whether every head is switched off in turn, and every token gets its parts against a rival.
+        rivals: whether every token gets its parts against the most probable other one.
+        switched: whether every head is switched off in turn, which takes a forward pass for each.
     """
     wanted = SHOWN if show is None else tuple(show)
     for name in wanted:
@@ -66,7 +68,7 @@ def document(
     if "parts" in wanted and "parts" in table:
         if against is not None and place is not None:
             table["parts"].append(parts_table(view.parts(place, against)))
-        elif switched and len(places) <= MOST_RIVALS:
+        elif rivals and len(places) <= MOST_RIVALS:
             table["parts"] += _rivals(view, places)
     for kind in KINDS:
         if kind not in wanted:
@@ -90,7 +92,8 @@ def save(view: View, path: Path, show: Sequence[str] | None, *, at: int | None, 
     if path.suffix == ".npz":
         save_arrays(view, path)
         return
-    table = document(view, show, at=at, against=against, switched=path.suffix == ".html")
+    whole = path.suffix == ".html"
+    table = document(view, show, at=at, against=against, rivals=whole, switched=whole)
     if path.suffix == ".json":
         text = json.dumps(table, ensure_ascii=False, allow_nan=False) + "\n"
     else:

@@ -23,6 +23,23 @@ class PatchedImage:
     """Whether a learned token comes before the patches."""
 
 
+@dataclass(frozen=True)
+class BeamNode:
+    """A hypothesis of the search that found an answer, in words: its parent and one more token."""
+
+    parent: int | None
+    """Its place in ``Subject.beam``; None for a first token."""
+    token: str
+    log_probability: float
+    """log p of all tokens so far."""
+    score: float
+    """The value by which hypotheses of one length are ranked."""
+    fate: str
+    """continued, finished, stopped (by the length limit) or cut (others were better)."""
+    rank: int | None
+    """Its place among the answers, from 1; None if it is not one of them."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Subject:
     """A text and its answer.
@@ -43,6 +60,7 @@ class Subject:
         answer_text: the answer as text.
         given: how many tokens of the answer were given and not generated.
         n_best: the best answers with their log p.
+        beam: every hypothesis of the beam search, parents first; empty where there was none.
         word: the word of an id of the answer's vocabulary.
         number: the id of a word; None if there is none.
         unknown: the id of <unk>, source and target; None if there is none.
@@ -64,6 +82,7 @@ class Subject:
     answer_text: str = ""
     given: int = 0
     n_best: tuple[tuple[str, float], ...] = ()
+    beam: tuple[BeamNode, ...] = ()
     word: Callable[[int], str] = str
     number: Callable[[str], int | None] = lambda word: int(word) if word.isdecimal() else None
     unknown: tuple[int | None, int | None] = (None, None)

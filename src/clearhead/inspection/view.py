@@ -335,7 +335,13 @@ class View:
         return as_dict(self, inputs=inputs, occlusion=occlusion)
 
     def document(
-        self, show: Sequence[str] | None = None, *, at: int | None = None, against: str | None = None
+        self,
+        show: Sequence[str] | None = None,
+        *,
+        at: int | None = None,
+        against: str | None = None,
+        rivals: bool = False,
+        switched: bool = False,
     ) -> dict[str, Any]:
         """``as_dict`` with chosen contents: what the command line prints as JSON and in letters.
 
@@ -344,8 +350,10 @@ class View:
                 two, which take a while.
             at: the place in the answer that is meant, from 0. Default: all.
             against: another token; with ``at``, the parts of the difference of the two logits.
+            rivals: whether every token gets its parts against the most probable other one, as on the page.
+            switched: whether every head is switched off in turn, as on the page; takes a forward pass for each.
         """
-        return document(self, show, at=at, against=against)
+        return document(self, show, at=at, against=against, rivals=rivals, switched=switched)
 
     def lines(
         self, width: int = 80, show: Sequence[str] | None = None, *, at: int | None = None, against: str | None = None

@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-import clearhead
+from clearhead.constants import VERSION
 from clearhead.drawing import STYLE
 from clearhead.files import write_whole
 from clearhead.lectures.article import STYLE as ARTICLE_STYLE
@@ -65,7 +65,7 @@ def _body(outcomes: Sequence[Outcome], done: int) -> Iterator[str]:
             if outcome.claim.lecture == lecture
         )
         yield "</section>"
-    yield f"</main>\n<footer>Made by <code>clearhead lecture --html</code>, clearhead {clearhead.__version__}.</footer>"
+    yield f"</main>\n<footer>Made by <code>clearhead lecture --html</code>, clearhead {VERSION}.</footer>"
 
 
 def _article(outcome: Outcome, living: str) -> str:

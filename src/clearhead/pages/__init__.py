@@ -7,5 +7,6 @@ one script, as browsers load no modules from ``file://``.
 from clearhead.pages.bundle import script
 from clearhead.pages.document import standalone
 from clearhead.pages.look import look_page
+from clearhead.pages.serve import serve_page
 
-__all__ = ["look_page", "script", "standalone"]
+__all__ = ["look_page", "script", "serve_page", "standalone"]

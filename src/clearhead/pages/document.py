@@ -11,8 +11,10 @@ DATA = "data"
 """The id of the element that holds the data of a page, as JSON."""
 
 
-def standalone(*, title: str, body: str, style: str, script: str = "", data: Mapping[str, Any] | None = None) -> str:
-    """Return an HTML document that loads nothing.
+def standalone(
+    *, title: str, body: str, style: str, script: str = "", data: Mapping[str, Any] | None = None, asks: bool = False
+) -> str:
+    """Return an HTML document that loads nothing, and asks nobody but the server that it comes from.
 
     Args:
         title: the title, which is escaped here.
@@ -20,6 +22,7 @@ def standalone(*, title: str, body: str, style: str, script: str = "", data: Map
         style: the style sheet. Attributes ``style="…"`` are not allowed by the policy.
         script: one script; see ``clearhead.pages.script``. Default: none.
         data: what the script finds as JSON in the element with the id ``data``. Default: nothing.
+        asks: whether its script may send requests to the server that it comes from. Default: no.
     """
     sheet, code = f"\n{style}\n", f"\n{script}\n"
     policy = (
@@ -27,6 +30,8 @@ def standalone(*, title: str, body: str, style: str, script: str = "", data: Map
     )
     if script:
         policy += f"; script-src '{_digest(code)}'"
+    if asks:
+        policy += "; connect-src 'self'"
     held = "" if data is None else f'<script type="application/json" id="{DATA}">{json_inside_html(data)}</script>\n'
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

@@ -187,6 +187,8 @@ export class Look {
     return value === null || value === undefined ? null : Math.exp(value);
   }
 
+  isOff(name) { return (this.held.without || []).includes(name); }
+
   about(name) { return (this.held.heads || []).find((head) => head.name === name) || null; }
 }
 

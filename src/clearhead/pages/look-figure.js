@@ -27,8 +27,8 @@ export function fileOf(drawing, title) {
   return `${new XMLSerializer().serializeToString(copy)}\n`;
 }
 
-function save(text, name) {
-  const link = html("a", { href: URL.createObjectURL(new Blob([text], { type: "image/svg+xml" })), download: name });
+export function saveFile(text, name, type) {
+  const link = html("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
@@ -60,7 +60,7 @@ export function figure({ title, name, draw, picture, table, level = "h3", tools 
   }, "Table");
   const asFile = html("button", {
     type: "button", class: "quiet", title: `${title}: save as SVG`,
-    onclick: () => save(fileOf(picture ? picture() : drawn.querySelector("svg"), title), `${name}.svg`),
+    onclick: () => saveFile(fileOf(picture ? picture() : drawn.querySelector("svg"), title), `${name}.svg`, "image/svg+xml"),
   }, "SVG");
   const element = html(
     "figure", { class: "figure", "data-figure": name },

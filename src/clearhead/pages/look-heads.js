@@ -96,13 +96,14 @@ function without(look, name, act) {
   const words = html("p", { class: "note", hidden: true }, `Without ${name}, log p of this answer is `, html("b", {}, exact(sumOf(logs || []))),
     `, with it ${exact(sumOf(look.held.log_probabilities))}. Probabilities change most for `,
     most.map(({ at, by }, i) => `${i ? ", " : ""}${look.answer[at]} ${percent(look.probability(at))} → ${percent(look.probability(at) + by)}`), ".");
+  const off = look.held.without || [];
   const turn = (event) => {
     const on = event.target.checked;
-    if (act.ask) { act.ask({ without: on ? [] : [name] }); return; }
+    if (act.ask) { act.ask({ without: on ? off.filter((other) => other !== name) : [...off, name] }); return; }
     words.hidden = on;
     act.say(on ? `${name} on` : words.textContent);
   };
-  return html("div", { class: "switch" }, html("label", {}, html("input", { type: "checkbox", role: "switch", checked: true, onchange: turn }), " head on"), words);
+  return html("div", { class: "switch" }, html("label", {}, html("input", { type: "checkbox", role: "switch", checked: !look.isOff(name), onchange: turn }), " head on"), words);
 }
 
 // a row, and the largest of its cells
@@ -130,10 +131,12 @@ export function headsPanel(look, state, act) {
   const stacks = ["cross", "decoder", "encoder"].filter((stack) => look.headNames(stack).length);
   if (stacks.flatMap((stack) => look.headNames(stack)).length < 2) return []; // one head is the first screen already
   const kinds = ["norms", "attention"].filter((kind) => look.stacks(kind).length);
+  const ranked = (look.held.heads || []).some((head) => isNumber(head.importance));
   return [
     html("header", { class: "section-title" }, html("h2", { id: "heads" }, "Every head"),
+      !ranked && act.ask && html("button", { type: "button", class: "quiet", onclick: () => act.ask({ heads: true, without: look.held.without || [] }) }, "how important is each?"),
       kinds.length > 1 ? radios("Show", kinds.map((kind) => [kind, kind]), state.weights, (kind) => act.set({ weights: kind })) : null,
-      radios("Order", [["importance", (look.held.heads || []).some((head) => isNumber(head.importance)) ? "most important first" : "clearest role first"], ["layer", "by layer"]], state.order, (order) => act.set({ order }))),
+      radios("Order", [["importance", ranked ? "most important first" : "clearest role first"], ["layer", "by layer"]], state.order, (order) => act.set({ order }))),
     html("div", { class: "headroom" },
       html("div", { class: "stacks" }, stacks.map((stack) => gridOf(look, state, stack, act.head))),
       html("div", { class: "side", id: "enlarged" }, state.head ? enlarged(look, state, act) : null)),

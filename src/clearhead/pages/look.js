@@ -10,8 +10,9 @@ import { matrixPicture, matrixTable, matrixView } from "./look-matrix.js";
 import { patchPicture, patches } from "./look-picture.js";
 import { chosenPanel } from "./look-chosen.js";
 import { headsPanel } from "./look-heads.js";
+import { treeFigure } from "./look-tree.js";
 
-const FAMILY = { seq2seq: "sequence to sequence", recurrent: "recurrent", lm: "language model", encoder: "encoder", classifier: "classifier" };
+export const FAMILY = { seq2seq: "sequence to sequence", recurrent: "recurrent", lm: "language model", encoder: "encoder", classifier: "classifier" };
 const MOST_LINES = 8;
 
 function topBar(look) {
@@ -38,7 +39,7 @@ function firstPairs(look, state, act) {
   return figure({
     title: "What the answer is made of", name: "ribbons", level: "h2",
     draw: (width) => ribbons({
-      source: look.source, answer: look.answer, joins: look.joined(state.measure, state.head), probability: (i) => look.probability(i),
+      source: look.source, answer: look.answer, joins: look.joined(state.measure, look.isOff(state.head) ? null : state.head), probability: (i) => look.probability(i),
       at: state.at, width, choose: act.choose, label: "The answer, token by token",
     }),
     table: () => tokenTable(look),
@@ -140,21 +141,35 @@ function firstChoice(look) {
   return best;
 }
 
-// show a document in an element; ask(request), where a server answers, gets another document
-export function show(held, root, { ask = null } = {}) {
+// what stands in place of the title where a page shows the look below its own answer
+function withoutBar(look, act) {
+  const off = look.held.without || [];
+  return off.length ? html("p", { class: "off" }, `Without ${off.join(", ")} the answer is `, html("b", {}, look.held.answer_text),
+    act.ask && [" ", html("button", { type: "button", class: "quiet", onclick: () => act.ask({ without: [] }) }, "all heads on")]) : "";
+}
+
+let redraw = () => {};
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw());
+
+// show a document in an element: alone, or inside of another page; ask(request), where a server answers, gets another
+// document, or null; kept is what was chosen in the one before
+export function show(held, root, { ask = null, inside = false, kept = {} } = {}) {
   const look = new Look(held);
   const measures = look.measures();
   const { region, say } = announcer();
   const state = { at: firstChoice(look), against: null, measure: measures[0] || "attention", head: null, order: "importance", weights: look.stacks("norms").length ? "norms" : "attention" };
+  if (kept.at < look.answer.length) state.at = kept.at;
+  if (kept.head && look.named(kept.head, "attention")) state.head = kept.head;
   const first = html("section", { class: "first" });
   const chosen = html("section", { class: "chosen-panel", "aria-labelledby": "chosen" });
+  const beam = html("div");
   const heads = html("section", { class: "heads-panel", "aria-labelledby": "heads" });
-  const act = { root, say, ask: ask && ((request) => ask(request).then((next) => show(next, root, { ask }))) };
+  const act = { root, say, ask: ask && ((request) => ask(request).then((next) => next && show(next, root, { ask, inside, kept: state }))) };
   const drawFirst = () => {
     const made = firstScreen(look, state, act);
     first.replaceChildren(
       measures.length > 1 ? radios("Weigh by", measures.map((name) => [name, name]), state.measure, (measure) => act.set({ measure })) : "",
-      state.head?.startsWith("cross.") ? html("p", { class: "note only" }, `Ribbons of head ${state.head} `, html("button", { type: "button", class: "quiet", onclick: () => act.set({ head: null }) }, "all heads")) : "",
+      state.head?.startsWith("cross.") && !look.isOff(state.head) ? html("p", { class: "note only" }, `Ribbons of head ${state.head} `, html("button", { type: "button", class: "quiet", onclick: () => act.set({ head: null }) }, "all heads")) : "",
       made.element,
     );
   };
@@ -192,12 +207,13 @@ export function show(held, root, { ask = null } = {}) {
       if (before) root.querySelector(`[data-head="${before}"]`)?.focus({ preventScroll: true });
     },
   });
-  root.replaceChildren(topBar(look), html("main", {}, first, chosen, heads, region), notes(look));
+  root.replaceChildren(inside ? withoutBar(look, act) : topBar(look), html(inside ? "div" : "main", {}, first, chosen, beam, heads, region), notes(look));
   drawFirst();
   requestAnimationFrame(() => setTimeout(() => {
     performance.mark("first-picture");
     drawChosen();
+    beam.append(treeFigure(look) || "");
     drawHeads();
   }));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  redraw = draw;
 }

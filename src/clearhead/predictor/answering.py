@@ -1,7 +1,7 @@
 """Answers a stream of lines in order, as ``clearhead run`` does."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,42 @@ def answer_lines(
             yield in_order
 
 
+_NOTHING = [Answer("", 0.0, 0.0, finished=True, tokens=[])]
+"""The answers to an empty line."""
+CUT = "is longer than decoding.max_source allows; only its beginning was read"
+
+
+def answers_to_lines(
+    predictor: Predictor,
+    spec: DecodingSpec,
+    lines: Sequence[str],
+    *,
+    numbers: Sequence[int],
+    n_best: int = 1,
+    scored: bool = False,
+) -> list[list[Answer]]:
+    """The answers to lines, for ``clearhead run`` and the server alike: spaces around a line do not count.
+
+    An empty line gets an empty answer. ``numbers`` are the lines' own, from which sampling takes its random seed.
+    """
+    full = [index for index, line in enumerate(lines) if line.strip()]
+    found = predictor.answers(
+        [lines[index].strip() for index in full],
+        spec,
+        n_best=n_best,
+        scored=scored,
+        numbers=[numbers[index] for index in full],
+    )
+    answers = dict(zip(full, found, strict=True))
+    return [answers.get(index, _NOTHING) for index in range(len(lines))]
+
+
+def warnings_about(predictor: Predictor, best: Answer) -> list[tuple[str, str]]:
+    """What to say of a line, as (kind, message): that it was cut, and what the model does not know."""
+    warnings = [("cut", CUT)] if best.cut else []
+    return [*warnings, ("unknown", unknown_words(predictor.source, best.unknown))] if best.unknown else warnings
+
+
 class _Work:
     """The function that each worker applies to a job."""
 
@@ -68,26 +104,18 @@ class _Work:
         self.question = format_of(predictor.model.spec).question
 
     def __call__(self, lines: list[Line]) -> list[Answered]:
-        full = [line for line in lines if line.source.strip()]
-        found = self.predictor.answers(
-            [line.source.strip() for line in full],
+        found = answers_to_lines(
+            self.predictor,
             self.spec,
+            [line.source for line in lines],
+            numbers=[line.number for line in lines],
             n_best=self.layout.n_best,
             scored=self.layout.scores or self.layout.as_json,
-            numbers=[line.number for line in full],
         )
-        answers = {line.number: answers for line, answers in zip(full, found, strict=True)}
-        nothing = [Answer("", 0.0, 0.0, finished=True, tokens=[])]
-        return [self._answered(line, answers.get(line.number, nothing)) for line in lines]
+        return [self._answered(line, answers) for line, answers in zip(lines, found, strict=True)]
 
     def _answered(self, line: Line, answers: list[Answer]) -> Answered:
-        warnings: list[tuple[str, str]] = []
-        if answers[0].cut:
-            words = "is longer than decoding.max_source allows; only its beginning was read"
-            warnings.append(("cut", f"{line.where}: {words}"))
-        if answers[0].unknown:
-            words = unknown_words(self.predictor.source, answers[0].unknown)
-            warnings.append(("unknown", f"{line.where}: {words}"))
+        warnings = [(kind, f"{line.where}: {words}") for kind, words in warnings_about(self.predictor, answers[0])]
         return Answered(line.number, self._rows(line, answers), warnings)
 
     def _rows(self, line: Line, answers: list[Answer]) -> list[str]:

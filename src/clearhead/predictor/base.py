@@ -219,6 +219,19 @@ class Predictor(ABC):
     def forced(self, examples: Sequence[Any]) -> list[ForcedLine]:
         """Return the log-probabilities of given answers (teacher forcing)."""
 
+    def forced_tokens(self, examples: Sequence[Any]) -> list[list[str]]:
+        """Return the tokens whose log-probabilities ``forced`` returns, as people read them."""
+        del examples
+        raise ClearheadError(f"a model of family {self.model.spec.family} gives no answers a probability")
+
+    def tokens_of(self, text: str) -> int:
+        """How many tokens the model reads of a text, unless it is cut; the special ones do not count."""
+        return len(self._ids([text])[0])
+
+    def shown(self, ids: Sequence[int]) -> list[str]:
+        """Return tokens of an answer as people read them."""
+        return self.target.shown(ids)
+
     def unfit(self, examples: Sequence[Any], file: str) -> Iterator[BadLine]:
         """Find examples on which the model cannot be scored."""
         del examples, file

@@ -1,7 +1,7 @@
 """Generates token ids from token ids: makes batches, chooses the stepper, runs the search that the recipe asks for."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 
 from torch import nn
@@ -16,6 +16,7 @@ from clearhead.decoding import (
     ModelStepper,
     Rules,
     Sampler,
+    SearchTree,
     Stepper,
     beam_search,
     each_token,
@@ -28,10 +29,6 @@ from clearhead.models import LanguageModel, Model, Seq2Seq, evaluating
 from clearhead.predictor.forced import padded, spans
 from clearhead.recipe import DecodingSpec
 
-AUTO_TOKENS = 2048
-"""Source tokens per batch, unless the recipe sets ``decoding.batch_tokens``."""
-
-
 _SMALL = 64 * 2**20
 """Bytes below which free memory is not checked."""
 _FAR = 2**40
@@ -41,11 +38,6 @@ _FAR = 2**40
 def _share(ratio: float, line: Sequence[int]) -> int:
     """``ratio`` times the tokens of the line, at most ``_FAR``."""
     return int(min(ratio * len(line), _FAR))
-
-
-def batch_budget(spec: DecodingSpec) -> int:
-    """Source tokens per batch."""
-    return AUTO_TOKENS if spec.batch_tokens == "auto" else spec.batch_tokens
 
 
 class Engine:
@@ -83,16 +75,18 @@ class Engine:
         numbers: Sequence[int] | None = None,
         prefixes: Sequence[list[int]] | None = None,
         allowed: Allowed | None = None,
+        tree: SearchTree | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of every line, in order, the best first.
 
-        Lines are sorted by length and decoded in batches; the result does not depend on the batches.
+        Lines are sorted by length and decoded in batches; the result does not depend on the batches. A beam search for
+        one line records its hypotheses in ``tree``.
         """
         self._refuse(spec)
         numbers = range(len(lines)) if numbers is None else numbers
         order = sorted(range(len(lines)), key=lambda index: (len(lines[index]), lines[index]))
         found: list[list[Hypothesis]] = [[] for _ in lines]
-        budget = batch_budget(spec)
+        budget = spec.budget
         for rows in spans([len(lines[index]) for index in order], max(1, budget // spec.beam_size)):
             batch = [order[row] for row in rows]
             with evaluating(self.model, spec.attention):
@@ -103,13 +97,13 @@ class Engine:
                     prefixes=() if prefixes is None else [prefixes[index] for index in batch],
                     allowed=allowed,
                 )
-                hypotheses = writing.run(spec, scored=scored)
+                hypotheses = writing.run(spec, scored=scored, tree=tree)
             for index, ways in zip(batch, hypotheses, strict=True):
                 found[index] = ways
         return found
 
-    def stream(self, line: list[int], spec: DecodingSpec) -> Iterator[int]:
-        """Yield the tokens of one answer while it is generated; greedy, or sampled.
+    def stream(self, line: list[int], spec: DecodingSpec) -> Generator[int, None, bool]:
+        """Yield the tokens of one answer while it is generated; greedy, or sampled. Returns whether it ended by itself.
 
         Between two tokens the model is not locked, so that the caller may pause or stop at any time.
         """
@@ -118,9 +112,10 @@ class Engine:
             tokens = self._writing([line], spec).tokens()
         while True:
             with evaluating(self.model, spec.attention):
-                token = next(tokens, None)
-            if token is None:
-                return
+                try:
+                    token = next(tokens)
+                except StopIteration as end:
+                    return bool(end.value)
             yield token
 
     def _writing(
@@ -138,6 +133,9 @@ class Engine:
         longest = [spec.max_length or max(pair) for pair in zip(usual, shortest, strict=True)]
         # a language model's answer follows its prompt, and both take up positions
         rooms = [self._write_reach - (0 if isinstance(self.model, Seq2Seq) else len(line)) for line in lines]
+        sampler = Sampler(spec.seed, spec.temperature, spec.top_k, spec.top_p) if spec.sample else None
+        if sampler is not None and allowed is None:  # lines of several requests may have the same number
+            sampler.numbers, numbers = numbers, range(len(numbers))
         rules = Rules(
             longest=[max(1, min(length, room)) for length, room in zip(longest, rooms, strict=True)],
             shortest=shortest if any(shortest) else (),
@@ -148,7 +146,6 @@ class Engine:
         )
         # the token that begins an answer, or the last one of a prompt
         first = [self.first if isinstance(self.model, Seq2Seq) else line[-1] for line in lines]
-        sampler = Sampler(spec.seed, spec.temperature, spec.top_k, spec.top_p) if spec.sample else None
         beams = 1 if spec.sample else spec.beam_size
         tokens = max(map(len, lines))
 
@@ -225,7 +222,7 @@ class _Writing:
     eos: int
     sampler: Sampler | None
 
-    def run(self, spec: DecodingSpec, *, scored: bool) -> list[list[Hypothesis]]:
+    def run(self, spec: DecodingSpec, *, scored: bool, tree: SearchTree | None = None) -> list[list[Hypothesis]]:
         """Return the hypotheses of every line, the best first."""
         if spec.beam_size > 1 and not spec.sample:
             return beam_search(
@@ -235,10 +232,11 @@ class _Writing:
                 first=self.first,
                 eos=self.eos,
                 alpha=spec.length_penalty,
+                tree=tree,
             )
         found = greedy(self.stepper, self.rules, first=self.first, eos=self.eos, scored=scored, pick=self.sampler)
         return [[hypothesis] for hypothesis in found]
 
-    def tokens(self) -> Iterator[int]:
+    def tokens(self) -> Generator[int, None, bool]:
         """Yield the tokens of the only line while they are generated."""
         return each_token(self.stepper, self.rules, first=self.first, eos=self.eos, pick=self.sampler)

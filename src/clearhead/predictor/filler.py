@@ -19,7 +19,7 @@ from clearhead.inspection import Subject, require_room_to_read
 from clearhead.models import EncoderModel, device_of, evaluating
 from clearhead.predictor.asked import the_number, the_texts
 from clearhead.predictor.base import Answer, Predictor
-from clearhead.predictor.engine import batch_budget, reach
+from clearhead.predictor.engine import reach
 from clearhead.predictor.forced import ForcedLine, batches, joined, padded
 from clearhead.predictor.looking import filled, ranked
 from clearhead.predictor.vectors import mean_vectors
@@ -83,7 +83,7 @@ class Filler(Predictor):
         spec = self.recipe.decoding
         lines = self._ids(the_texts(texts, "vectors"))
         rows = [self.source.wrapped(line, min(spec.max_source, self.reach - 2)) for line in lines]
-        return mean_vectors(self.model, rows, self.model.states, batch_budget(spec), spec.attention)
+        return mean_vectors(self.model, rows, self.model.states, spec.budget, spec.attention)
 
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
         codec, longest = self.source, min(spec.max_source, self.reach - 2)
@@ -173,7 +173,7 @@ class Filler(Predictor):
     ) -> Iterator[tuple[int, Tensor]]:
         """Yield the number of each line and the (r, V) log-probabilities of the tokens at its places."""
         output, _ = self._head()
-        for batch in batches([len(row) for row in rows], batch_budget(spec)):
+        for batch in batches([len(row) for row in rows], spec.budget):
             ids, valid = padded([rows[index] for index in batch])
             device = device_of(self.model)
             with evaluating(self.model, spec.attention):

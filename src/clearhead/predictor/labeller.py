@@ -16,7 +16,7 @@ from clearhead.inspection import Subject, require_room_to_read
 from clearhead.models import ClassifierModel, device_of, evaluating
 from clearhead.predictor.asked import the_number, the_texts
 from clearhead.predictor.base import Answer, Predictor
-from clearhead.predictor.engine import batch_budget, reach
+from clearhead.predictor.engine import reach
 from clearhead.predictor.forced import ForcedLine, batches, padded, spans
 from clearhead.predictor.looking import labelled, pictured
 from clearhead.predictor.vectors import mean_vectors
@@ -61,7 +61,7 @@ class Labeller(Predictor):
         spec = self.recipe.decoding
         lines = self._ids(the_texts(texts, "vectors"))
         rows = [self.source.wrapped(line, min(spec.max_source, self.reach - 2)) for line in lines]
-        return mean_vectors(self.model, rows, self.model.states, batch_budget(spec), spec.attention)
+        return mean_vectors(self.model, rows, self.model.states, spec.budget, spec.attention)
 
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
         codec, ids = self.source, self._ids([text])[0]
@@ -88,6 +88,13 @@ class Labeller(Predictor):
         numbers = self.numbers(examples)
         rows = zip(self.log_probabilities([example.text for example in examples])[0], numbers, strict=True)
         return [ForcedLine([row[number]], int(row.index(max(row)) == number)) for row, number in rows]
+
+    def forced_tokens(self, examples: Sequence[Labelled]) -> list[list[str]]:
+        return [[example.label] for example in examples]
+
+    def shown(self, ids: Sequence[int]) -> list[str]:
+        """Return labels by their numbers."""
+        return [self.labels[number] for number in ids]
 
     def numbers(self, examples: Sequence[Labelled]) -> list[int]:
         """Return the class number of each example; an unknown label raises an error with its line."""
@@ -118,7 +125,7 @@ class Labeller(Predictor):
         lines = self._ids(texts)
         rows = [self.source.wrapped(line, longest) for line in lines]
         found: list[list[float]] = [[] for _ in rows]
-        for batch in batches([len(row) for row in rows], batch_budget(spec)):
+        for batch in batches([len(row) for row in rows], spec.budget):
             ids, valid = padded([rows[index] for index in batch])
             device = device_of(self.model)
             with evaluating(self.model, spec.attention):
@@ -137,7 +144,7 @@ class ImageLabeller(Labeller):
         assert patches is not None
         pixels = [torch.from_numpy(pixels_of(text, patches)) for text in the_texts(texts, "vectors")]
         found = [torch.empty(0, 0)]
-        for rows in spans([patches.tokens] * len(pixels), batch_budget(spec)):
+        for rows in spans([patches.tokens] * len(pixels), spec.budget):
             with evaluating(self.model, spec.attention):
                 found.append(self.model.states(torch.stack([pixels[row] for row in rows])).mean(1).cpu())
         return torch.cat(found[1:] or found).clone()
@@ -147,6 +154,12 @@ class ImageLabeller(Labeller):
         assert patches is not None
         answers = self.answers([text], spec, n_best=n_best)[0]
         return labelled(self.model, text, self.labels, target, answers, **pictured(text, patches))
+
+    def tokens_of(self, text: str) -> int:
+        """The patches of an image, however long its numbers are."""
+        del text
+        assert self.model.spec.patches is not None
+        return self.model.spec.patches.tokens
 
     def _unknown(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         return [()] * len(texts)  # pixels are numbers
@@ -159,7 +172,7 @@ class ImageLabeller(Labeller):
         assert patches is not None
         pixels = [torch.from_numpy(pixels_of(text, patches)) for text in texts]
         found: list[list[float]] = []
-        for rows in spans([patches.tokens] * len(pixels), batch_budget(spec)):
+        for rows in spans([patches.tokens] * len(pixels), spec.budget):
             with evaluating(self.model, spec.attention):
                 logits = self.model(torch.stack([pixels[row] for row in rows]).to(device_of(self.model)))
             found += logits.double().log_softmax(-1).tolist()

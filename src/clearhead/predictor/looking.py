@@ -6,8 +6,9 @@ from typing import Any
 import torch
 
 from clearhead.data import Codec, pixels_of
+from clearhead.decoding import SearchTree
 from clearhead.errors import DataError
-from clearhead.inspection import PatchedImage, Subject, View
+from clearhead.inspection import BeamNode, PatchedImage, Subject, View
 from clearhead.models import ClassifierModel, EncoderModel, LanguageModel, Model, Seq2Seq, Writer
 from clearhead.predictor.base import Answer
 from clearhead.recipe import PatchesSpec
@@ -29,7 +30,7 @@ def written(
         codecs: the tokenizers of source and target.
         line: the ids that the model reads.
         answer: the ids of the answer, its end token included.
-        rest: ``answer_text``, ``n_best``, ``notes``.
+        rest: ``answer_text``, ``n_best``, ``beam``, ``notes``.
     """
     if not answer:
         raise DataError("the answer is empty: there is nothing to look at")
@@ -109,6 +110,14 @@ def pictured(text: str, patches: PatchesSpec) -> dict[str, Any]:
 def ranked(answers: Ranked) -> tuple[tuple[str, float], ...]:
     """Answers with their log p."""
     return tuple((answer.text, answer.log_probability) for answer in answers)
+
+
+def beam_nodes(tree: SearchTree, shown: Shown) -> tuple[BeamNode, ...]:
+    """The tree of a search in words."""
+    return tuple(
+        BeamNode(node.parent, shown([node.token])[0], node.log_probability, node.score, node.fate, node.rank)
+        for node in tree.nodes
+    )
 
 
 def _names(model: Model, text: str) -> dict[str, Any]:

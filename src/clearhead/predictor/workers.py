@@ -37,7 +37,7 @@ class WorkerPool(Generic[Job, Result]):
     """
 
     def __init__(self, work: Callable[[Job], Result], workers: int) -> None:
-        _one_thread()
+        one_thread()
         self._work, self._pool, self._number = work, None, next(_numbers)
         if workers > 1 and "fork" in multiprocessing.get_all_start_methods():
             _inherited[self._number] = work
@@ -101,7 +101,7 @@ def _broken(call: Callable[..., Value], *arguments: Any) -> Value:
         ) from None
 
 
-def _one_thread() -> None:
+def one_thread() -> None:
     """Limit torch, and NumPy's matrix products, to one thread."""
     torch.set_num_threads(1)
     threadpoolctl.threadpool_limits(1, user_api="blas")
@@ -110,11 +110,11 @@ def _one_thread() -> None:
 def _begin(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    _one_thread()
-    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    one_thread()
+    threading.Thread(target=leave_with, args=(parent,), daemon=True).start()
 
 
-def _leave_with(parent: int) -> None:
+def leave_with(parent: int) -> None:
     """End this process once its parent is gone, even if that was killed."""
     while os.getppid() == parent:
         time.sleep(0.5)

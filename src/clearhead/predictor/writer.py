@@ -1,27 +1,39 @@
 """Generates text, with encoder-decoders and language models."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from clearhead.data import Codec, windows
-from clearhead.decoding import Allowed, Hypothesis
+from clearhead.decoding import Allowed, Hypothesis, SearchTree
 from clearhead.errors import ClearheadError
 from clearhead.inspection import Subject, require_room_to_read
-from clearhead.models import LanguageModel, Model, Seq2Seq
+from clearhead.models import LanguageModel, Model, Seq2Seq, device_of, evaluating
 from clearhead.predictor.asked import the_number, the_text, the_texts
 from clearhead.predictor.base import Answer, Predictor
-from clearhead.predictor.engine import Engine, batch_budget
+from clearhead.predictor.engine import Engine
 from clearhead.predictor.forced import ForcedLine, forced, forced_windows, joined
-from clearhead.predictor.looking import ranked, written
+from clearhead.predictor.growing import GrowingText
+from clearhead.predictor.looking import beam_nodes, ranked, written
 from clearhead.predictor.unknown import warn_unknown
 from clearhead.predictor.vectors import mean_vectors
 from clearhead.recipe import DecodingSpec, Recipe
 
-_HALF = "\N{REPLACEMENT CHARACTER}"
-"""What the tokenizer returns for a character whose bytes are not all generated yet."""
+
+@dataclass(frozen=True)
+class TracedId:
+    """A token with its probability."""
+
+    token: int
+    log_probability: float | None
+    """None if nothing predicts it: the first token of a text without a start token."""
+    top: list[tuple[int, float]]
+    """The most probable tokens at its place, with log p."""
+    given: bool
+    """Whether it belongs to the text, and not to the answer."""
 
 
 class TextWriter(Predictor):
@@ -45,16 +57,60 @@ class TextWriter(Predictor):
         return self._stream(line, spec)
 
     def _stream(self, line: list[int], spec: DecodingSpec) -> Iterator[str]:
-        written: list[int] = []
-        said = ""
+        text = GrowingText(self.target)
         for token in self.engine.stream(line, spec):
-            written.append(token)
-            now = self.target.decode([written])[0]
-            if not now.endswith(_HALF):
-                yield now[len(said) :]
-                said = now
-        if rest := self.target.decode([written])[0][len(said) :]:
+            if piece := text.add(token):
+                yield piece
+        if rest := text.rest():
             yield rest
+
+    def each_token(self, text: str, spec: DecodingSpec) -> Generator[int, None, bool]:
+        """Yield the tokens of an answer while it is generated; returns whether it ended by itself."""
+        (line,), _, _ = self._encode([text], spec)
+        return self.engine.stream(line, spec)
+
+    def reading(self, text: str, spec: DecodingSpec) -> tuple[bool, tuple[str, ...]]:
+        """Whether a text is cut, and which of its characters are unknown."""
+        _, (cut,), (unknown,) = self._encode([text], spec)
+        return cut, unknown
+
+    def trace(
+        self, text: str, answer: Sequence[int], spec: DecodingSpec, *, finished: bool = False, top: int = 0
+    ) -> list[TracedId]:
+        """Every token of an answer with its log p, teacher-forced; of a language model, those of the text as well.
+
+        Args:
+            text: what was read.
+            answer: the tokens of the answer.
+            spec: how much of the text is read, and the choice of attention.
+            finished: whether the end token follows, as the last row. Default: False.
+            top: how many likely tokens to list at each place. Default: none.
+        """
+        (line,), _, _ = self._encode([text], spec)
+        after = [*answer, *([self.engine.eos] if finished else [])]
+        if isinstance(self.model, LanguageModel):
+            begins = self.model.spec.vocabulary.start is not None or not self._ids([text])[0]
+            whole, given = [*line, *after], len(line)
+        else:
+            whole, given, begins = [self.engine.first, *after], 1, True
+        rows: list[TracedId] = [] if begins else [TracedId(whole[0], None, [], given=True)]
+        if len(whole) < 2:
+            return rows
+        with evaluating(self.model, spec.attention):
+            inputs = torch.tensor([whole[:-1]], device=device_of(self.model))
+            if isinstance(self.model, LanguageModel):
+                logits = self.model(inputs)
+            else:
+                assert isinstance(self.model, Seq2Seq)
+                logits = self.model(torch.tensor([line], device=device_of(self.model)), inputs)
+        log_p = logits[0].cpu().log_softmax(-1)  # (m, V)
+        likely = log_p.topk(min(top, log_p.shape[-1])) if top else None
+        for place, token in enumerate(whole[1:]):
+            best = (
+                [] if likely is None else list(zip(*(part[place].tolist() for part in reversed(likely)), strict=True))
+            )
+            rows.append(TracedId(token, log_p[place, token].item(), best, given=place + 1 < given))
+        return rows
 
     def answers(
         self,
@@ -93,14 +149,16 @@ class TextWriter(Predictor):
         model, spec = self.model, self.recipe.decoding
         rows, _, _ = self._encode(the_texts(texts, "vectors"), spec)
         return mean_vectors(
-            model, rows, lambda ids, valid: model.encode(ids, valid).states, batch_budget(spec), spec.attention
+            model, rows, lambda ids, valid: model.encode(ids, valid).states, spec.budget, spec.attention
         )
 
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
         require_room_to_read(self.model, len(self._ids([text])[0]))
-        (line,), (cut,), _ = self._encode([text], spec)
+        (line,), (cut,), unknown = self._encode([text], spec)
+        tree = SearchTree()
         if target is None:
-            found = self.answers([text], spec, n_best=min(n_best, spec.beam_size))[0]
+            (hypotheses,) = self.engine.search([line], spec, scored=True, tree=tree)
+            (found,) = self._decode([hypotheses[: the_number(n_best, "n_best")]], [cut], unknown)
             tokens, answer_text, finished = found[0].tokens, found[0].text, found[0].finished
         else:
             found, tokens, answer_text, finished = [], self.target.encode([target])[0], target, True
@@ -115,6 +173,7 @@ class TextWriter(Predictor):
             answer,
             answer_text=answer_text,
             n_best=ranked(found),
+            beam=beam_nodes(tree, self.target.shown),
             notes=tuple(notes),
         )
 
@@ -130,6 +189,13 @@ class TextWriter(Predictor):
         right = [[*ids, self.engine.eos] for ids in self.target.encode([pair.target for pair in examples])]
         found = forced(self.model, left, right, self.recipe.decoding.attention)
         return [replace(line, cut=was) if was else line for line, was in zip(found, cut, strict=True)]
+
+    def forced_tokens(self, examples: Sequence[Any]) -> list[list[str]]:
+        if isinstance(self.model, LanguageModel):
+            rows = [[*ids, self.engine.eos] for ids in self._ids([example.text for example in examples])]
+        else:
+            rows = [[*ids, self.engine.eos] for ids in self.target.encode([pair.target for pair in examples])]
+        return [self.target.shown(row) for row in rows]
 
     def _forced_texts(self, model: LanguageModel, texts: Sequence[str]) -> list[ForcedLine]:
         """Score texts; long ones are read in windows, as in training, and every token counts once."""

@@ -125,6 +125,10 @@ class TrainingSpec(Spec):
             yield "masking.random", f"together with masking.masked ({self.masking.masked}) more than all hidden tokens"
 
 
+AUTO_TOKENS = 2048
+"""``decoding.batch_tokens`` if it is not set."""
+
+
 class DecodingSpec(Spec):
     """How a trained model answers: the same for dev scores, `eval` and `run`."""
 
@@ -160,6 +164,11 @@ class DecodingSpec(Spec):
     """Source tokens that are read; a longer line is cut there, and a warning says so."""
     batch_tokens: Literal["auto"] | Annotated[int, Field(ge=1, le=100_000_000)] = "auto"
     """Source tokens that are answered together, times the beams; the answers do not depend on it."""
+
+    @property
+    def budget(self) -> int:
+        """Source tokens that are answered together, times the beams."""
+        return AUTO_TOKENS if self.batch_tokens == "auto" else self.batch_tokens
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for what cannot work together."""

@@ -1,0 +1,319 @@
+"""What requests and responses look like: pydantic models, which check a body and make the OpenAPI document.
+
+A mistake in a body is reported with its place: ``lines.3 must be text``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError, from_json
+
+from clearhead.errors import did_you_mean
+from clearhead.serving.faults import Fault, Refused
+from clearhead.serving.settings import ServeSettings
+
+SHOWN = 5
+"""Mistakes of one body that are reported."""
+NAMED = 60
+"""Characters of an unknown field's name that are repeated."""
+
+
+class BadBody(Fault):
+    """A body that cannot be read at all."""
+
+    status, code = 400, "bad_body"
+
+
+class TakenBody(BaseModel):
+    """The base of all requests: only known fields, each of the type that is written here, nothing converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class GivenBody(BaseModel):
+    """The base of all responses, which are described here and not checked: they are made by us."""
+
+
+def _setting(value: Any) -> Any:
+    """One setting of ``[decoding]``: a plain value. What it may be is for the recipe to say."""
+    if isinstance(value, list) and all(isinstance(item, int) and not isinstance(item, bool) for item in value):
+        return value
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and abs(value) < float("inf")):
+        return value
+    raise PydanticCustomError("setting", "must be a finite number, text, true, false, null or a list of whole numbers")
+
+
+def _text_or_texts(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        raise PydanticCustomError("texts", "must be text or a list of texts")
+    for index, item in enumerate(value):
+        if not isinstance(item, str):
+            raise PydanticCustomError(
+                "texts", "must be text or a list of texts, but item {index} is not text", {"index": index}
+            )
+    return value
+
+
+Setting = Annotated[bool | int | FiniteFloat | str | list[int] | None, BeforeValidator(_setting)]
+Settings = Annotated[dict[str, Setting], Field(max_length=50)]
+TextOrTexts = Annotated[str | list[str], BeforeValidator(_text_or_texts)]
+ModelName = Annotated[str | None, Field(max_length=200)]
+
+
+class RunRequest(TakenBody):
+    """Lines to answer."""
+
+    lines: list[str]
+    """The lines; each is answered on its own."""
+    model: ModelName = None
+    """The model's name; without it the first one."""
+    n_best: Annotated[int, Field(ge=1)] = 1
+    """Answers to each line."""
+    settings: Settings = {}
+    """Settings of [decoding] by name, such as {"beam_size": 4}."""
+    details: bool = False
+    """Whether log p, tokens, probabilities and warnings are wanted too."""
+    stream: bool = False
+    """Whether the answer to a single line is sent piece by piece, as server-sent events."""
+
+
+class LineResult(GivenBody):
+    """The answers to one line, the best first."""
+
+    answers: list[dict[str, Any]]
+    """text, log_probability, score, finished, tokens; probabilities and masks where the family has them."""
+    warnings: list[str]
+    """What was cut, and which characters are unknown to the model."""
+
+
+class RunReply(GivenBody):
+    """Answers, in the order of the lines."""
+
+    model: str
+    answers: list[str]
+    """The best answer to each line."""
+    results: list[LineResult] | None = None
+    """With n_best > 1 or details."""
+
+
+class ScoreRequest(TakenBody):
+    """Rows to score: what the model's data files have in a line."""
+
+    rows: list[list[str]]
+    """Columns of each row: ["source", "target"]; for a language model ["text"]; for a classifier ["label", "text"]."""
+    model: ModelName = None
+
+
+class ScoredRow(GivenBody):
+    """log p of one row."""
+
+    log_probability: float | None
+    tokens: list[str]
+    token_log_probabilities: list[float | None]
+    warnings: list[str]
+
+
+class ScoreReply(GivenBody):
+    """Scores, in the order of the rows."""
+
+    model: str
+    scores: list[ScoredRow]
+
+
+class LookRequest(TakenBody):
+    """A line to answer and to look inside."""
+
+    line: str
+    model: ModelName = None
+    target: str | None = None
+    """An answer to look at instead of the model's own."""
+    at: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    """The place in the answer, from 0."""
+    against: str | None = None
+    """Another token for that place."""
+    without: Annotated[list[str], Field(max_length=1_000)] = []
+    """Heads to switch off, such as cross.2.5."""
+    n_best: Annotated[int, Field(ge=1)] = 5
+    heads: bool = False
+    """Whether every head is switched off in turn, to tell how important it is here."""
+    settings: Settings = {}
+
+
+class ModelEntry(GivenBody):
+    """A model that is served."""
+
+    name: str
+    family: str
+    fingerprint: str
+    parameters: int
+    reads: str
+    columns: list[str]
+    streams: bool
+    ready: bool
+
+
+class ModelsReply(GivenBody):
+    """All models, in the order in which they were named."""
+
+    models: list[ModelEntry]
+
+
+class TranslateRequest(TakenBody):
+    """LibreTranslate's request."""
+
+    q: TextOrTexts
+    source: Annotated[str, Field(max_length=200)] = "auto"
+    target: Annotated[str, Field(max_length=200)] = ""
+    format: Annotated[str, Field(max_length=20)] = "text"
+    alternatives: Annotated[int, Field(ge=0)] = 0
+    api_key: str | None = None
+
+
+class TranslateReply(GivenBody):
+    """LibreTranslate's response."""
+
+    translatedText: str | list[str]  # noqa: N815 - LibreTranslate's name
+    alternatives: list[str] | list[list[str]] | None = None
+
+
+class LanguageEntry(GivenBody):
+    """A language of LibreTranslate's list."""
+
+    code: str
+    name: str
+    targets: list[str]
+
+
+class StreamOptions(TakenBody):
+    """OpenAI's options of a stream."""
+
+    include_usage: bool = False
+    include_obfuscation: bool = False
+
+
+class CompletionRequest(TakenBody):
+    """OpenAI's request; what clearhead cannot do may only have its neutral value."""
+
+    model: Annotated[str, Field(max_length=200)]
+    prompt: TextOrTexts = ""
+    max_tokens: Annotated[int, Field(ge=0, le=1_000_000)] | None = 16
+    temperature: Annotated[FiniteFloat, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[FiniteFloat, Field(gt=0, le=1)] | None = None
+    n: Annotated[int, Field(ge=1, le=1)] | None = 1
+    best_of: Annotated[int, Field(ge=1, le=1)] | None = 1
+    stop: Annotated[TextOrTexts | None, Field()] = None
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    echo: bool | None = False
+    logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    suffix: Annotated[str, Field(max_length=0)] | None = None
+    presence_penalty: Annotated[FiniteFloat, Field(ge=0, le=0)] | None = 0
+    frequency_penalty: Annotated[FiniteFloat, Field(ge=0, le=0)] | None = 0
+    logit_bias: Annotated[dict[str, float], Field(max_length=0)] | None = None
+    user: Annotated[str, Field(max_length=1_000)] | None = None
+
+
+class CompletionChoice(GivenBody):
+    """One completion."""
+
+    text: str
+    index: int
+    logprobs: dict[str, Any] | None
+    finish_reason: str | None
+
+
+class CompletionReply(GivenBody):
+    """OpenAI's response."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    usage: dict[str, int] | None = None
+
+
+class OpenAIModels(GivenBody):
+    """OpenAI's list of models."""
+
+    object: str
+    data: list[dict[str, Any]]
+
+
+Body = TypeVar("Body", bound=TakenBody)
+
+
+def read_json(body: bytes) -> Any:
+    """The value that a body holds; ``BadBody`` says at which line and column it cannot be read."""
+    try:
+        return from_json(body, allow_inf_nan=False, cache_strings="none")
+    except ValueError as problem:
+        raise BadBody(f"the body is not JSON: {problem}") from None
+
+
+def checked(kind: type[Body], value: Any) -> Body:
+    """A request of this kind; ``Refused`` names the places of what is wrong with it."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError as problem:
+        found = problem.errors(include_url=False, include_context=True, include_input=False)
+    told = [(_place(error), _mistake(error, kind)) for error in found[:SHOWN]]
+    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    raise Refused(told[0][0], "; ".join(f"{place or 'the body'} {words}" for place, words in told) + more)
+
+
+_MISTAKES = {
+    "missing": "is missing",
+    "string_type": "must be text",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "string_unicode": "must be text without unpaired surrogates",
+    "greater_than_equal": "must be at least {ge:,}",
+    "less_than_equal": "must be at most {le:,}",
+    "greater_than": "must be more than {gt:,}",
+    "less_than": "must be less than {lt:,}",
+    "string_too_long": "may have at most {max_length:,} characters",
+    "too_long": "may have at most {max_length:,} items",
+}
+
+
+def _place(error: ErrorDetails) -> str:
+    return ".".join(str(part)[:NAMED] for part in error["loc"])
+
+
+def _mistake(error: ErrorDetails, kind: type[BaseModel]) -> str:
+    context: Mapping[str, Any] = error.get("ctx") or {}
+    if error["type"] == "extra_forbidden":
+        name = str(error["loc"][-1])
+        return "is unknown" + (did_you_mean(name, list(kind.model_fields)) if len(error["loc"]) == 1 else "")
+    words = _MISTAKES.get(error["type"])
+    return error["msg"] if words is None else words.format(**context)
+
+
+def require_lines(lines: Sequence[str], settings: ServeSettings, where: str = "lines") -> None:
+    """Refuse too many lines, or too long ones, before any work."""
+    if len(lines) > settings.lines_per_request:
+        raise Refused(where, f"{len(lines):,} are too many: a request may have {settings.lines_per_request:,}")
+    for index, line in enumerate(lines):
+        if len(line) > settings.characters_per_line:
+            raise Refused(f"{where}.{index}", f"{where}.{index} {_too_long(line, settings)}")
+
+
+def require_text(text: str | None, settings: ServeSettings, where: str) -> None:
+    """Refuse a text that is too long."""
+    if text is not None and len(text) > settings.characters_per_line:
+        raise Refused(where, f"{where} {_too_long(text, settings)}")
+
+
+def _too_long(text: str, settings: ServeSettings) -> str:
+    return f"has {len(text):,} characters; a line may have {settings.characters_per_line:,}"
