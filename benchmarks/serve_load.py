@@ -5,7 +5,7 @@
 Throughput: the lines over 32 connections, in requests of many lines, against ``clearhead run`` with as many processes,
 in turns; every answer is compared with run's. Both count from the first line, models loaded. As other processes may use
 this machine, the processor time of both is printed beside the wall clock: its ratio hardly depends on them.
-One client: the time of one line over HTTP and in this process, in turns. Overload: ten times what may wait, at once.
+One client: the time of one line over HTTP and in this process, in turns. Overload: ten times what it can answer.
 Drift: resident memory before and after ``--requests`` requests of one line.
 """
 
@@ -251,39 +251,41 @@ async def one_client(server: Server, model: str, lines: Sequence[str]) -> dict[s
 
 
 async def overload(model: str, lines: Sequence[str], wanted: Sequence[str], workers: int) -> dict[str, Any]:
-    """Ten times what may wait, at once: who is turned away is told soon, the others are answered."""
+    """Ten times as many lines a second as it answers: who is turned away is told soon, the others are answered."""
     waiting, size = 1000, 50
-    async with serving(model, workers, "--max-waiting", str(waiting)) as server:
-        async with asyncio.timeout(PATIENCE):
-            warm = await Client.to(server.port)
-            for _ in range(WARM):
-                await warm.answers(lines[:8])
-            idle = server.memory()
-            connections = await clients(server, 10 * waiting // size)
-            peak = [idle]
+    async with serving(model, workers, "--max-waiting", str(waiting)) as server, asyncio.timeout(PATIENCE):
+        warm = await Client.to(server.port)
+        for _ in range(WARM):
+            await warm.answers(lines[:8])
+        idle, begun = server.memory(), time.perf_counter()
+        await asyncio.gather(*(client.answers(lines[:size]) for client in [warm, *await clients(server, 7)]))
+        pause = (time.perf_counter() - begun) / 8 / 10  # between two requests
+        connections = await clients(server, 20 * waiting // size)
+        peak = [idle]
 
-            async def ask(number: int, client: Client) -> tuple[float, int, bool, bool]:
-                start = number * size % (len(lines) - size)
-                part = list(lines[start : start + size])
-                begun = time.perf_counter()
-                status, headers, body = await client.ask("/api/run", {"lines": part})
-                seconds = time.perf_counter() - begun
-                right = status != 200 or json.loads(body)["answers"] == list(wanted[start : start + size])
-                return seconds, status, "retry-after" in headers, right
+        async def ask(number: int, client: Client) -> tuple[float, int, bool, bool]:
+            await asyncio.sleep(number * pause)
+            start = number * size % (len(lines) - size)
+            begun = time.perf_counter()
+            status, headers, body = await client.ask("/api/run", {"lines": lines[start : start + size]})
+            seconds = time.perf_counter() - begun
+            right = status != 200 or json.loads(body)["answers"] == list(wanted[start : start + size])
+            return seconds, status, "retry-after" in headers, right
 
-            async def watch() -> None:
-                while True:
-                    await asyncio.sleep(0.2)
-                    peak.append(server.memory())
+        async def watch() -> None:
+            while True:
+                await asyncio.sleep(0.2)
+                peak.append(server.memory())
 
-            watching = asyncio.create_task(watch())
-            found = await asyncio.gather(*(ask(number, client) for number, client in enumerate(connections)))
-            watching.cancel()
-            for client in (warm, *connections):
-                client.close()
+        watching = asyncio.create_task(watch())
+        found = await asyncio.gather(*(ask(number, client) for number, client in enumerate(connections)))
+        watching.cancel()
+        for client in (warm, *connections):
+            client.close()
     busy = [row for row in found if row[1] == 503]
     return {
         "requests": len(found),
+        "requests_per_second": 1 / pause,
         "answered": sum(row[1] == 200 for row in found),
         "turned_away": len(busy),
         "others": sum(row[1] not in (200, 503) for row in found),

@@ -104,7 +104,7 @@ def _listening(settings: ServeSettings) -> Iterator[socket.socket]:
     """The socket, bound before any model is loaded, so that a port that is taken is reported at once."""
     try:
         family = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0][0]
-        # named TCP, or else asyncio would leave Nagle's algorithm on, and each answer would wait 40 ms for the client
+        # named TCP: or else asyncio leaves Nagle's algorithm on, and each answer waits 40 ms for the client
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as problem:
         raise ClearheadError(f"{settings.host} cannot be listened on: {problem.strerror or problem}") from None
