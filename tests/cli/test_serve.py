@@ -151,6 +151,8 @@ def test_sigterm_finishes_open_streams_and_ends_with_0(run: Path) -> None:
         (["--token-file", "/nowhere"], 2, "--token-file: /nowhere: No such file"),
         (["--port", "70000"], 2, "--port"),
         (["--workers", "0"], 2, "--workers"),
+        (["--deadline", "nan"], 2, "--deadline"),
+        (["--watch", "inf"], 2, "watch: is inf, and must be a positive number"),
         (["--token", TOKEN], 2, "No such option"),
     ],
 )

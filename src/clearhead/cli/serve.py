@@ -59,21 +59,25 @@ def serve(
 ) -> None:
     """Serve models to browsers and programs: a page at / and an API.
 
-    Ctrl-C or SIGTERM stop it after the work in flight is finished; SIGHUP takes newer models, as a running training
-    writes them. It answers only this machine unless --host says otherwise.
+    It answers only this machine unless --host says otherwise.
 
-    clearhead serve runs/demo                             # then open http://127.0.0.1:8000/
+    clearhead serve runs/demo              # then open http://127.0.0.1:8000/
 
-    curl -s localhost:8000/api/run -H 'Content-Type: application/json' -d '{"lines": ["lovely"]}'
+    clearhead serve g2p=runs/demo de-en=m.safetensors    # several, by name
 
-    clearhead serve g2p=runs/demo de-en=de-en.safetensors # several models, by name
+    clearhead serve runs/demo --watch 60   # the newest model of a training
 
-    clearhead serve runs/demo --watch 60                  # the newest best model of a training that still runs
+    clearhead serve runs/demo --host 0.0.0.0 --token-file token
 
-    clearhead serve runs/demo --host 0.0.0.0 --token-file token --allow-host models.example.org
+    J='Content-Type: application/json'
 
-    The API: /api/run, /api/score, /api/look, /api/models; /translate for clients of LibreTranslate, /v1/completions
-    for those of OpenAI; /v2/health/live, /v2/health/ready, /metrics; /openapi.json describes all of it.
+    curl localhost:8000/api/run -H "$J" -d '{"lines": ["lovely"]}'
+
+    Ctrl-C or SIGTERM stop it after the work in flight is finished. SIGHUP takes newer models.
+
+    /api/run, /api/score, /api/look and /api/models are clearhead's own; /translate is for clients of LibreTranslate,
+    /v1/completions for those of OpenAI; /v2/health/live, /v2/health/ready and /metrics are for operators.
+    /openapi.json describes all of them.
     """
     settings = {
         "workers": workers,

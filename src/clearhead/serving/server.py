@@ -1,6 +1,7 @@
 """The server: listens, serves until it is told to stop, finishes what is in flight, and ends."""
 
 import asyncio
+import math
 import signal
 import socket
 import sys
@@ -71,6 +72,10 @@ def _refusals(settings: ServeSettings) -> Iterator[tuple[str, str]]:
         )
     if settings.token is not None and (len(settings.token) < TOKEN_CHARACTERS or not _printable(settings.token)):
         yield "token", f"must have at least {TOKEN_CHARACTERS} characters, letters and digits without spaces"
+    for name, value in vars(settings).items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number and name != "port" and not 0 < value < math.inf:
+            yield name, f"is {value}, and must be a positive number"
     if not 0 <= settings.port <= 65535:
         yield "port", "must be between 0 and 65535"
 
