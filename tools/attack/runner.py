@@ -156,8 +156,7 @@ def _import_everything() -> None:
     import numpy.ma  # noqa: F401
     import sacrebleu.metrics  # noqa: F401
     import torch._dynamo  # torch's optimizers import it
-
-    import typer.rich_utils  # what prints messages about wrong words
+    import typer.rich_utils  # noqa: F401 - it prints messages about wrong words
 
     import clearhead.cli.app
     import clearhead.evaluation.functions
