@@ -19,7 +19,9 @@ from tests.cli.typed import typed
 
 ROOT = Path(__file__).parent.parent
 TUTORIALS = ROOT / "docs" / "tutorials"
-SMALL = "--max-steps 6 decoding.max_length=12 model.layers=1 model.width=32 model.feedforward.width=32 training.threads=1"
+SMALL = (
+    "--max-steps 6 decoding.max_length=12 model.layers=1 model.width=32 model.feedforward.width=32 training.threads=1"
+)
 BUDGET = {"--minutes 5": SMALL}
 NOT_HERE = ("make setup", ". .venv/bin/activate")
 """What has been done before any test can run; the Makefile's target is looked at instead."""

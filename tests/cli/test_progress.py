@@ -66,7 +66,16 @@ def test_before_the_first_line_of_the_log_there_is_no_time_left() -> None:
 def test_a_terminal_of_80_columns_shows_step_share_and_time_left(tmp_path: Path) -> None:
     """The real thing under a pty: stderr is a terminal, stdout a file, which gets the scores."""
     pairs = write_pairs(tmp_path / "pairs.tsv", count=200)
-    words = ["train", str(pairs), "-o", str(tmp_path / "run"), "--max-steps", "60", "training.evaluate_every=30", *SMALL]
+    words = [
+        "train",
+        str(pairs),
+        "-o",
+        str(tmp_path / "run"),
+        "--max-steps",
+        "60",
+        "training.evaluate_every=30",
+        *SMALL,
+    ]
     shown = at_terminal([*words, "decoding.beam_size=1"], out=tmp_path / "out")
     assert shown.code == 0, shown
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", shown.terminal)
