@@ -8,7 +8,7 @@ tests/test_notebooks.py runs them too, and holds what they show against what is 
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -45,12 +45,18 @@ def execute(path: Path) -> NotebookNode:
     return notebook
 
 
-def execute_together(paths: Sequence[Path]) -> list[NotebookNode]:
+def execute_together(paths: Sequence[Path], shorter: Mapping[str, str] | None = None) -> list[NotebookNode]:
     """Several notebooks with what they show now, one after the other in one kernel, whose names are reset between them.
 
-    Starting a kernel and importing torch takes longer than most notebooks do.
+    Starting a kernel and importing torch takes longer than most notebooks do. ``shorter`` replaces text in the cells
+    while they run, such as a number of steps.
     """
     notebooks_ = [read(path) for path in paths]
+    sources = [cell.source for notebook in notebooks_ for cell in notebook.cells]
+    for notebook in notebooks_:
+        for cell in notebook.cells:
+            for old, new in (shorter or {}).items():
+                cell.source = cell.source.replace(old, new)
     cells = [cell for notebook in notebooks_ for cell in (nbformat.v4.new_code_cell("%reset -f"), *notebook.cells)]
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
@@ -64,6 +70,8 @@ def execute_together(paths: Sequence[Path]) -> list[NotebookNode]:
             extra_arguments=["--HistoryManager.enabled=False"],
         )
         client.execute(env=_environment(private), cleanup_kc=True)
+        for cell, source in zip((cell for one in notebooks_ for cell in one.cells), sources, strict=True):
+            cell.source = source
         return [normalised(notebook, folder) for notebook in notebooks_]
 
 

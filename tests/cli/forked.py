@@ -57,8 +57,8 @@ def _become(
         if env is not None:
             os.environ.clear()
             os.environ.update(env)
-        for number in (signal.SIGTERM, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python starts
         signal.signal(signal.SIGINT, signal.default_int_handler)
         warnings.resetwarnings()
         warnings.simplefilter("ignore", DeprecationWarning)

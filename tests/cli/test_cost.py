@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -37,6 +38,21 @@ def answer(*arguments: str) -> Any:
 @pytest.mark.parametrize("arguments", [["transformer-base"], ["bert-base", "model.layers=11", "--json"]])
 def test_it_answers_without_torch_and_at_once(arguments: list[str]) -> None:
     """A few times the Python calls that importing sympy and the command line takes: no clock, so no noise."""
+    answer = (
+        "import runpy\n"
+        f"sys.argv = ['clearhead', 'cost', *{arguments}]\n"
+        "try: runpy.run_module('clearhead', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+    )
+
+    torch, calls = counted(answer)
+    assert torch == "False"
+    assert calls < 7 * counted("import sympy, clearhead.cli.app\n")[1]
+
+
+@cache
+def counted(code: str) -> tuple[str, int]:
+    """Whether code, in a Python of its own, imports torch, and how many Python calls it makes."""
     counter = (
         "import sys\n"
         "calls = 0\n"
@@ -45,22 +61,10 @@ def test_it_answers_without_torch_and_at_once(arguments: list[str]) -> None:
         "    calls += event == 'call'\n"
         "sys.setprofile(count)\n"
     )
-    answer = (
-        "import runpy\n"
-        f"sys.argv = ['clearhead', 'cost', *{arguments}]\n"
-        "try: runpy.run_module('clearhead', run_name='__main__')\n"
-        "except SystemExit: pass\n"
-    )
-
-    def once(code: str) -> tuple[str, int]:
-        code = f"{counter}{code}sys.setprofile(None)\nprint('torch' in sys.modules, calls)\n"
-        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        torch, calls = result.stdout.strip().splitlines()[-1].split()
-        return torch, int(calls)
-
-    torch, calls = once(answer)
-    assert torch == "False"
-    assert calls < 7 * once("import sympy, clearhead.cli.app\n")[1]
+    code = f"{counter}{code}sys.setprofile(None)\nprint('torch' in sys.modules, calls)\n"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    torch, calls = result.stdout.strip().splitlines()[-1].split()
+    return torch, int(calls)
 
 
 def test_json_has_integers_with_formulas_beside_them() -> None:
@@ -129,9 +133,10 @@ def test_no_line_is_too_long_and_no_word_is_cut(more: list[str], columns: int) -
 
 def test_asking_for_detail_is_asking_for_everything() -> None:
     """--by, --view and --in mean --all; Markdown, LaTeX and JSON have everything at any rate."""
-    for words in (["--all"], ["--by", "block"], ["--view", "exact"]):
-        assert typed("cost", "tiny", *words).stdout == typed("cost", "tiny", "--all").stdout
-    assert len(typed("cost", "tiny", "--all").stdout.splitlines()) > 3 * len(typed("cost", "tiny").stdout.splitlines())
+    everything = typed("cost", "tiny", "--all").stdout
+    for words in (["--by", "block"], ["--view", "exact"]):
+        assert typed("cost", "tiny", *words).stdout == everything
+    assert len(everything.splitlines()) > 3 * len(typed("cost", "tiny").stdout.splitlines())
     for form in ("--markdown", "--latex"):
         assert typed("cost", "tiny", form).stdout == typed("cost", "tiny", form, "--all").stdout
 

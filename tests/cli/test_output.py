@@ -8,20 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from clearhead import predictor
 from tests.cli.forked import Forked
 from tests.cli.test_run import clearhead, lines_of
 from tests.cli.test_train import ENVIRONMENT
 from tests.training.toy import SMALL, write_pairs
 
-COUNT = 9000
+COUNT, WINDOW, CHUNK = 2000, 400, 50
+"""Lines, and how many are sorted together and make a job: five windows, as 20,000 lines are with the usual size."""
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run, and with lines that take some seconds to answer."""
+    """A folder with a run, and with lines for several windows."""
     folder = tmp_path_factory.mktemp("output")
     pairs = write_pairs(folder / "pairs.tsv")
-    trained = clearhead("train", str(pairs), "-o", str(folder / "run"), "--max-steps", "20", *SMALL)
+    trained = clearhead("train", str(pairs), "-o", str(folder / "run"), "--max-steps", "5", *SMALL)
     assert trained.returncode == 0, trained.stderr.decode()
     words = [line.partition("\t")[0] for line in pairs.read_text().splitlines()]
     (folder / "lines.txt").write_text(
@@ -30,16 +32,29 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def killed(words: list[str], partial: Path, given: int | None = None) -> None:
+@pytest.fixture(autouse=True)
+def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands are forked from this process and so take these sizes; every answer is recorded at once."""
+    for module in (predictor.lines, predictor.journal):
+        monkeypatch.setattr(module, "WINDOW", WINDOW)
+    monkeypatch.setattr(predictor.lines, "CHUNK", CHUNK)
+    monkeypatch.setattr(predictor.journal, "_EVERY", 0.0)
+
+
+def wait_until_some_are_safe(process: subprocess.Popen[bytes], answers: Path) -> None:
+    """Until the journal knows of answers."""
+    journal = answers.with_name(f"{answers.name}.journal")
+    while not (journal.exists() and journal.read_bytes().count(b"\n") > 1):
+        assert process.poll() is None, "it was done before it could be stopped"
+        time.sleep(0.005)
+
+
+def killed(words: list[str], answers: Path, given: int | None = None) -> None:
     """SIGKILL once some answers are safe."""
     process = Forked(words, env=ENVIRONMENT, stdin=given, start_new_session=True)
-    journal = partial.with_suffix(".journal")
-    deadline = time.monotonic() + 60
-    while not (journal.exists() and journal.read_bytes().count(b"\n") > 1) and time.monotonic() < deadline:
-        assert process.poll() is None, "it was done before it could be killed"
-        time.sleep(0.01)
+    wait_until_some_are_safe(process, answers)
     os.killpg(process.pid, signal.SIGKILL)
-    process.wait(timeout=30)
+    process.wait(timeout=120)
 
 
 @pytest.mark.parametrize("pipe", [False, True], ids=["file", "pipe"])
@@ -54,7 +69,7 @@ def test_killed_and_resumed(place: Path, tmp_path: Path, pipe: bool) -> None:
     )
     given = lines.read_bytes() if pipe else b""
     with lines.open("rb") as stream:
-        killed(words, partial, stream.fileno() if pipe else None)
+        killed(words, answers, stream.fileno() if pipe else None)
     assert not answers.exists()
     assert partial.stat().st_size > 0
     refused = clearhead(*words, given=given)
@@ -71,21 +86,19 @@ def test_killed_and_resumed(place: Path, tmp_path: Path, pipe: bool) -> None:
 
 def test_an_interrupt_says_how_to_go_on(place: Path, tmp_path: Path) -> None:
     """Ctrl-C at the terminal, which all processes of the command get: one line, exit 130, no traceback."""
-    answers, some = tmp_path / "answers.txt", tmp_path / "some.txt"
-    some.write_text("".join((place / "lines.txt").read_text().splitlines(keepends=True)[:2000]))
-    words = ["run", str(place / "run"), str(some), "-o", str(answers), "--threads", "2"]
+    answers = tmp_path / "answers.txt"
+    words = ["run", str(place / "run"), str(place / "lines.txt"), "-o", str(answers), "--threads", "2"]
+    words += ["--beam-size", "1", "decoding.max_length=8"]
     with Forked(words, env=ENVIRONMENT, stderr=subprocess.PIPE, start_new_session=True) as process:
-        while not (tmp_path / "answers.txt.partial").exists():
-            time.sleep(0.01)
-        time.sleep(0.3)
+        wait_until_some_are_safe(process, answers)
         os.killpg(process.pid, signal.SIGINT)
         assert process.stderr is not None
         said = process.stderr.read().decode()
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=120) == 130
     assert "Traceback" not in said
     assert "the same command with --resume answers the rest" in said
     assert lines_of(clearhead(*words, "--resume")) == []
-    assert len(answers.read_text().splitlines()) == 2000
+    assert len(answers.read_text().splitlines()) == COUNT
 
 
 def test_options_about_no_file(place: Path) -> None:

@@ -1,21 +1,14 @@
 """The line that follows a run: step, share and time left first, nothing cut in the middle, at any width."""
 
-import os
-import pty
 import re
-import select
-import struct
-import subprocess
-import sys
-from fcntl import ioctl
 from io import StringIO
 from pathlib import Path
-from termios import TIOCSWINSZ
 
 import pytest
 from rich.console import Console
 
 from clearhead.cli.progress import ProgressLine
+from tests.cli.terminal import at_terminal
 from tests.training.toy import SMALL, write_pairs
 
 LONG = ProgressLine(
@@ -72,9 +65,7 @@ def test_before_the_first_line_of_the_log_there_is_no_time_left() -> None:
 
 def test_a_terminal_of_80_columns_shows_step_share_and_time_left(tmp_path: Path) -> None:
     """The real thing under a pty: stderr is a terminal, stdout a file, which gets the scores."""
-    pairs = write_pairs(tmp_path / "pairs.tsv")
-    ours, theirs = pty.openpty()
-    ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    pairs = write_pairs(tmp_path / "pairs.tsv", count=200)
     words = [
         "train",
         str(pairs),
@@ -85,24 +76,9 @@ def test_a_terminal_of_80_columns_shows_step_share_and_time_left(tmp_path: Path)
         "training.evaluate_every=30",
         *SMALL,
     ]
-    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
-    with (tmp_path / "out").open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "clearhead", *words], stdout=out, stderr=theirs, env=environment | {"TERM": "xterm"}
-        )
-    os.close(theirs)
-    shown = b""
-    while select.select([ours], [], [], 60)[0]:
-        try:
-            piece = os.read(ours, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(ours)
-    assert process.wait(timeout=60) == 0, shown.decode(errors="replace")
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", shown.decode())
+    shown = at_terminal([*words, "decoding.beam_size=1"], out=tmp_path / "out")
+    assert shown.code == 0, shown
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", shown.terminal)
     lines = [line.rstrip() for line in re.split(r"[\r\n]+", text)]
     live = [line for line in lines if line.startswith("step ") and " left" in line]
     assert live

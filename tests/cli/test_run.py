@@ -32,7 +32,7 @@ def lines_of(result: subprocess.CompletedProcess[bytes]) -> list[str]:
 def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A run folder; how good its model is does not matter here."""
     folder = tmp_path_factory.mktemp("run")
-    pairs = write_pairs(folder / "pairs.tsv")
+    pairs = write_pairs(folder / "pairs.tsv", count=300)
     result = clearhead("train", str(pairs), "-o", str(folder / "run"), "--max-steps", "60", *SMALL)
     assert result.returncode == 0, result.stderr.decode()
     return str(folder / "run")
@@ -68,7 +68,7 @@ def test_a_pipe_is_answered_line_by_line(run: str) -> None:
             process.stdin.flush()
             answers.append(process.stdout.readline().decode().rstrip("\n"))
         process.stdin.close()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
     assert answers == lines_of(clearhead("run", run, given="\n".join(LINES).encode()))
 
 
@@ -196,7 +196,7 @@ def test_a_consumer_that_leaves_ends_it_quietly(run: str) -> None:
             process.stdin.flush()
     with suppress(BrokenPipeError):
         process.stdin.close()
-    assert process.wait(timeout=60) != 0
+    assert process.wait(timeout=120) != 0
     assert process.stderr.read() == b""
     process.stderr.close()
 

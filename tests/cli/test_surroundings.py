@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from clearhead.cli import BUG, main
+from tests.cli.forked import forked
 
 CLEARHEAD = f"{sys.executable} -m clearhead"
 
@@ -32,29 +33,31 @@ def test_closed_standard_input_is_empty_input() -> None:
 
 
 def test_closed_standard_error_loses_no_results() -> None:
-    assert shell(f"{CLEARHEAD} presets 2>&-").stdout == shell(f"{CLEARHEAD} presets").stdout
+    assert shell(f"{CLEARHEAD} presets 2>&-").stdout == forked("presets", env=os.environ).stdout
 
 
-@pytest.mark.parametrize("locale", ["C", "POSIX", "en_US.ISO-8859-1", "nonsense"])
-def test_results_in_files_are_utf_8_in_every_locale(locale: str) -> None:
-    """Wrong variant: with the locale's own encoding × would be a question mark in the file."""
-    done = shell(f"{CLEARHEAD} presets", LC_ALL=locale, PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
-    assert done.returncode == 0
+@pytest.mark.parametrize(
+    ("locale", "surrounding"),
+    [
+        ("C", {"HOME": "/nonexistent", "COLUMNS": "20"}),
+        ("POSIX", {"HOME": "", "COLUMNS": "0"}),
+        ("en_US.ISO-8859-1", {"TERM": "x"}),
+        ("nonsense", {}),
+    ],
+)
+def test_odd_surroundings_change_nothing(locale: str, surrounding: dict[str, str]) -> None:
+    """Also, results in files are UTF-8. Wrong variant: in the locale's own encoding × would be a question mark."""
+    environment = {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", **surrounding}
+    command = [sys.executable, "-m", "clearhead", "presets"]
+    done = subprocess.run(command, capture_output=True, check=False, env=os.environ | environment)
+    assert (done.returncode, done.stderr) == (0, b"")
     assert "224 × 224" in done.stdout.decode("utf-8")
+    assert b"transformer-base" in done.stdout
 
 
 def test_a_folder_that_is_gone_is_no_traceback(tmp_path: Path) -> None:
     done = shell(f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir ../gone && {CLEARHEAD} cost tiny")
     assert (done.returncode, done.stderr) == (0, b"")
-
-
-@pytest.mark.parametrize(
-    "surrounding", [{"HOME": "/nonexistent"}, {"HOME": ""}, {"COLUMNS": "20"}, {"COLUMNS": "0"}, {"TERM": "x"}]
-)
-def test_odd_surroundings_change_nothing(surrounding: dict[str, str]) -> None:
-    done = shell(f"{CLEARHEAD} presets", **surrounding)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"transformer-base" in done.stdout
 
 
 @pytest.mark.parametrize("kilobytes", [400_000, 700_000])

@@ -11,10 +11,11 @@ from tests.cli.terminal import PLAIN, at_terminal
 from tests.interop import references
 from tests.training.toy import SMALL, write_pairs
 
+SHORT = ["decoding.beam_size=1", "decoding.max_length=4"]
 VERBS = {
-    "train": ["train", "pairs.tsv", "-o", "RUN", "--max-steps", "20", *SMALL],
-    "eval": ["eval", "run", "pairs.tsv", "decoding.beam_size=1"],
-    "run": ["run", "run", "lines.txt"],
+    "train": ["train", "pairs.tsv", "-o", "RUN", "--max-steps", "5", *SMALL, *SHORT],
+    "eval": ["eval", "run", "pairs.tsv", *SHORT],
+    "run": ["run", "run", "lines.txt", *SHORT],
     "score": ["score", "run", "pairs.tsv"],
     "look": ["look", "run", "abc"],
     "check": ["check", "pairs.tsv"],
@@ -35,7 +36,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # more lines than a worker takes at a time; of the long ones a warning tells
     (folder / "lines.txt").write_text("\n".join([*lines, "ab" * 600, *lines, *lines]) + "\n")
     references.save(references.gpt2(), folder / "foreign")
-    trained = piped(folder, ["train", "pairs.tsv", "-o", "run", "--max-steps", "20", *SMALL])
+    trained = piped(folder, ["train", "pairs.tsv", "-o", "run", "--max-steps", "5", *SMALL, *SHORT])
     assert trained.returncode == 0, trained.stderr
     return folder
 

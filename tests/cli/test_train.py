@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +18,8 @@ from tests.cli.typed import typed
 from tests.training.test_trainer import assert_same_run
 from tests.training.toy import SMALL, write_pairs
 
+SHORT = ["decoding.beam_size=1", "decoding.max_length=8"]
+"""What has learnt nothing does not stop writing either."""
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "NO_COLOR": "1", "COLUMNS": "120"}
 
 
@@ -30,10 +33,10 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 def test_train_evaluate_and_go_on(tmp_path: Path) -> None:
     """Pairs to model to scores; the dev score of the run is the score that eval gives (contract 2)."""
-    pairs, run = write_pairs(tmp_path / "pairs.tsv"), str(tmp_path / "run")
-    trained = clearhead("train", str(pairs), "-o", run, "--max-steps", "150", "training.evaluate_every=75", *SMALL)
+    pairs, run = write_pairs(tmp_path / "pairs.tsv", count=300), str(tmp_path / "run")
+    trained = clearhead("train", str(pairs), "-o", run, "--max-steps", "50", "training.evaluate_every=25", *SMALL)
     assert trained.returncode == 0, trained.stderr
-    for words in ("training pairs", "padding", "parameters", "150 steps", "dev: line_error", "best dev line_error"):
+    for words in ("training pairs", "padding", "parameters", "50 steps", "dev: line_error", "best dev line_error"):
         assert words in trained.stderr
     assert "line_error" in trained.stdout
     scores = json.loads(clearhead("eval", run, "--split", "dev", "--json").stdout)
@@ -45,50 +48,70 @@ def test_train_evaluate_and_go_on(tmp_path: Path) -> None:
     assert "has a run already; add --resume" in again.stderr
     finished = clearhead("train", str(pairs), "-o", run, "--resume")
     assert finished.returncode == 0
-    assert "continuing after step 150" in finished.stderr
+    assert "continuing after step 50" in finished.stderr
 
 
 KILLS = int(os.environ.get("CLEARHEAD_KILLS", "0"))
 """How often a run is killed; `make prove` asks for a hundred, the tests for a few."""
 
 
-@pytest.mark.parametrize(("processes", "usual"), [(1, 4), (2, 1)])
+@pytest.mark.parametrize(("processes", "usual"), [(1, 3), (2, 1)])
 def test_a_storm_of_kills_changes_nothing(tmp_path: Path, processes: int, usual: int) -> None:
     """Contract 3: SIGKILL at random instants, and every other time in the middle of writing a checkpoint."""
     wanted = KILLS or usual
-    pairs, rng = write_pairs(tmp_path / "pairs.tsv"), random.Random(4)
+    pairs, rng = write_pairs(tmp_path / "pairs.tsv", count=200), random.Random(4)
     hard = ["training.accumulate=2", "training.evaluate_every=20", "training.save_every=1", "training.patience=999"]
-    arguments = ["train", str(pairs), "--max-steps", str(40 + 15 * wanted), *hard, *SMALL]
+    arguments = ["train", str(pairs), "--max-steps", str(30 + 15 * wanted), *hard, *SMALL, *SHORT]
     launch = start if processes == 1 else together
-    undisturbed = launch(*arguments, "-o", str(tmp_path / "whole"))
-    _, errors = undisturbed.communicate(timeout=600)
-    assert undisturbed.returncode == 0, errors
-    kills, while_writing = 0, 0
-    while True:
+    finished(*arguments, "-o", str(tmp_path / "whole"), processes=processes)
+    while_writing = 0
+    for kills in range(wanted):
         process = launch(*arguments, "-o", str(tmp_path / "storm"), "--resume")
-        if kills == wanted:
-            break
         if kills == 0 and wanted > 1:
-            time.sleep(rng.uniform(0.5, 4.0))  # perhaps before it trains, or while it prepares
+            time.sleep(rng.uniform(0.0, 1.0))  # perhaps before it trains, or while it prepares
             kill_all(process)
         else:
             after, pause = rng.randint(1, 4), rng.uniform(0, 0.1) if kills % 2 else 0.0
             while_writing += kill_while_writing(process, tmp_path / "storm" / "last", after, pause)
         assert process.returncode == -signal.SIGKILL  # it had steps left to do
-        kills += 1
-    _, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors
+    errors = finished(*arguments, "-o", str(tmp_path / "storm"), "--resume", processes=processes)
     assert "continuing after step" in errors
     assert_same_run(tmp_path / "whole", tmp_path / "storm")
     found = f"{while_writing} of them while a checkpoint was written"
-    print(f"{processes} process{'es' if processes > 1 else ''}: killed {kills} times, {found}: ends bit-identical")
+    print(f"{processes} process{'es' if processes > 1 else ''}: killed {wanted} times, {found}: ends bit-identical")
+
+
+def finished(*arguments: str, processes: int) -> str:
+    """What is said by a command that must succeed, of one process or of several that meet as torchrun's do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    group = (
+        {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(processes)} if processes > 1 else {}
+    )
+    members: list[subprocess.Popen[str]] = [
+        Forked(
+            arguments,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL if rank else subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT | group | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+        )
+        for rank in range(processes)
+    ]
+    _, errors = members[0].communicate(timeout=600)
+    assert [member.wait(timeout=600) for member in members] == [0] * processes, errors
+    return errors
 
 
 def together(*arguments: str) -> subprocess.Popen[str]:
-    """Two processes that train one model."""
+    """Two processes that train one model, started by torchrun."""
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "clearhead"]
     command = [sys.executable, *launch, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+
+
+PATIENCE = 6
+"""Checkpoints that may be missed before a run is killed between two of them."""
 
 
 def kill_while_writing(process: subprocess.Popen[str], folder: Path, after: int, pause: float = 0.0) -> bool:
@@ -100,7 +123,9 @@ def kill_while_writing(process: subprocess.Popen[str], folder: Path, after: int,
         time.sleep(pause)
     family = family_of(process)
     while not pause and process.poll() is None and not set(folder.glob(".step-*")) - old:
-        pass
+        if newest(folder) > first + after + PATIENCE:
+            break  # on a busy machine one may never see it write
+        os.sched_yield()
     kill_all(process, family)
     return bool(set(folder.glob(".step-*")) - old)
 
@@ -129,15 +154,14 @@ def kill_all(process: subprocess.Popen[str], family: list[int] | None = None) ->
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signals_save_first(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    pairs, run = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "run"
+    pairs, run = write_pairs(tmp_path / "pairs.tsv", count=200), tmp_path / "run"
     arguments = ["train", str(pairs), "-o", str(run), "--max-steps", "100000", "training.evaluate_every=100000", *SMALL]
     process = start(*arguments)
-    for _ in range(600):
-        if (run / "metrics.jsonl").is_file():
-            break
-        time.sleep(0.1)
+    while not (run / "metrics.jsonl").is_file():
+        assert process.poll() is None
+        time.sleep(0.01)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == code
     assert "all saved: continue with --resume" in errors
     assert "Traceback" not in errors
@@ -146,8 +170,8 @@ def test_signals_save_first(tmp_path: Path, number: signal.Signals, code: int) -
 
 def test_a_pipe_teaches_what_the_file_teaches_and_is_kept(tmp_path: Path) -> None:
     """The same weights; what is piped into a run that has begun changes nothing, and --resume needs no pipe."""
-    pairs = write_pairs(tmp_path / "pairs.tsv")
-    short = ["--max-steps", "6", *SMALL]
+    pairs = write_pairs(tmp_path / "pairs.tsv", count=200)
+    short = ["--max-steps", "6", *SMALL, *SHORT]
     for name, source, given in (("file", str(pairs), ""), ("pipe", "-", pairs.read_text())):
         result = clearhead("train", "--train", source, "-o", str(tmp_path / name), *short, given=given)
         assert result.returncode == 0, result.stderr

@@ -6,15 +6,29 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from tools.attack.__main__ import chosen_cases
 from tools.attack.case import Case, Result, complaint
+from tools.attack.even_chance import EvenChance
 from tools.attack.kinds import KINDS
+from tools.attack.kinds.damage import PLACES
+from tools.attack.kinds.data_file import FILES
+from tools.attack.kinds.model_file import LIES
+from tools.attack.kinds.run_folder import COMMANDS
 from tools.attack.runner import run_all
 from tools.attack.victims import Victim, make_victims
 
 from clearhead.cli import BUG
 
 SEED = 7
-COUNT = 60
-"""Cases of each kind; those that start Python anew are fewer."""
+COUNTS = {
+    "run folder": 30,
+    "model file": 28,
+    "recipe": 40,
+    "decoding": 24,
+    "data file": 34,
+    "command line": 28,
+    "look": 18,
+    "surroundings": 3,
+}
+"""Cases of each kind; those that train or start Python anew are fewer."""
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +38,20 @@ def victims(tmp_path_factory: pytest.TempPathFactory) -> list[Victim]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_bad_input_ends_in_a_message(kind: str, victims: list[Victim], tmp_path: Path) -> None:
-    count = 6 if kind == "surroundings" else COUNT
-    cases = chosen_cases(count, SEED, victims, [kind])
+    cases = chosen_cases(COUNTS[kind], SEED, victims, [kind], EvenChance)
     ended = run_all(cases, jobs=1, scratch=tmp_path)
     faults = [f"{found}: {case.name}\n{result.stderr}" for case, result, found in ended if found]
     assert not faults, "\n".join(faults)
+
+
+def test_a_few_cases_touch_everything(victims: list[Victim]) -> None:
+    """Every kind of file, lie and damage; chance alone would need many more cases for that."""
+    assert COUNTS.keys() == KINDS.keys()
+    assert sum(COUNTS.values()) >= 200
+    for kind, choices in {"data file": FILES, "model file": LIES, "run folder": (*PLACES, *COMMANDS)}.items():
+        names = [case.name for case in chosen_cases(COUNTS[kind], SEED, victims, [kind], EvenChance)]
+        missing = [choice for choice in choices if not any(choice in name for name in names)]
+        assert not missing, kind
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,9 +31,15 @@ FAULTS = ("traceback", "hang", "crash", "code", "silence", "damage")
 """The kinds of fault, the columns of the table."""
 
 
-def chosen_cases(count: int, seed: int, victims: Sequence[Victim], kinds: Sequence[str]) -> Iterator[Case]:
+def chosen_cases(
+    count: int,
+    seed: int,
+    victims: Sequence[Victim],
+    kinds: Sequence[str],
+    make_chance: Callable[[str], random.Random] = random.Random,
+) -> Iterator[Case]:
     """Draw this many cases, each kind by its share, in random order; reproducible by seed."""
-    generators = {kind: KINDS[kind][0](random.Random(f"{seed} {kind}"), victims) for kind in kinds}
+    generators = {kind: KINDS[kind][0](make_chance(f"{seed} {kind}"), victims) for kind in kinds}
     chance, shares = random.Random(seed), [KINDS[kind][1] for kind in kinds]
     for _ in range(count):
         yield next(generators[chance.choices(kinds, shares)[0]])

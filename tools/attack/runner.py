@@ -5,7 +5,6 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -157,6 +156,7 @@ def _import_everything() -> None:
     import numpy.ma  # noqa: F401
     import sacrebleu.metrics  # noqa: F401
     import torch._dynamo  # torch's optimizers import it
+    import typer.rich_utils  # noqa: F401 - it prints messages about wrong words
 
     import clearhead.cli.app
     import clearhead.evaluation.functions
@@ -166,10 +166,3 @@ def _import_everything() -> None:
         getattr(clearhead, name)
     torch.set_num_threads(1)
     gc.freeze()  # otherwise a collection in a child would copy all pages that hold objects
-
-
-def started_anew(*arguments: str, folder: Path) -> None:
-    """Run a command that must succeed, in a new process, to prepare victims."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "clearhead", *arguments]
-    subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)

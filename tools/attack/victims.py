@@ -1,15 +1,19 @@
 """Healthy files to damage: data, and a small run of every family, killed after two thirds of its steps."""
 
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors.numpy import load_file
 
-from tools.attack.runner import started_anew
+from tools.attack.case import Case
+from tools.attack.runner import run_all
 
 SMALL = ("model.width=16", "model.layers=1", "model.heads=2", "training.save_every=4", "training.evaluate_every=4")
+ROWS = 80
+"""Lines of data: few, as dev is answered by a model that has not learnt when to stop."""
 STEPS, STANDS_AT = 12, 8
 
 
@@ -54,11 +58,26 @@ def _make(home: Path, family: str) -> Victim:
     name, rows, lines, settings = _DATA[family](random.Random(1))
     (home / name).write_text("\n".join(rows) + "\n", encoding="utf-8")
     (home / "lines.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    started_anew("train", name, "-o", "run", "--max-steps", str(STEPS), *SMALL, *settings, folder=home)
+    _succeed(home, "train", name, "-o", "run", "--max-steps", str(STEPS), *SMALL, *settings)
     # a run that is killed leaves its checkpoints; the last one serves to compare with
     name_of_end = f"step-{STEPS:09}.safetensors"
     (home / "run" / "last" / name_of_end).rename(home / name_of_end)
     return Victim(family, home, name)
+
+
+def _succeed(home: Path, *arguments: str) -> None:
+    """Run a command that must leave a run, in a copy of ``home``, and keep the run."""
+
+    def prepare(folder: Path) -> None:
+        shutil.copytree(home, folder, dirs_exist_ok=True)
+
+    def keep(folder: Path) -> None:
+        shutil.copytree(folder / "run", home / "run")
+
+    case = Case("victim", home.name, arguments, frozenset({0}), prepare, keep)
+    for _, result, found in run_all([case], jobs=1, scratch=home.parent / "scratch"):
+        if found is not None:
+            raise RuntimeError(f"{found}: clearhead {' '.join(arguments)}\n{result.stderr}")
 
 
 Rows = tuple[str, list[str], list[str], tuple[str, ...]]
@@ -69,12 +88,12 @@ def _words(chance: random.Random, count: int, letters: str = "abcdef") -> list[s
 
 
 def _pairs(chance: random.Random) -> Rows:
-    words = _words(chance, 200)
+    words = _words(chance, ROWS)
     return "data.tsv", [f"{word}\t{' '.join(reversed(word.upper()))}" for word in words], words[:5], ()
 
 
 def _text(chance: random.Random) -> Rows:
-    rows = [" ".join(_words(chance, chance.randint(2, 5))) for _ in range(200)]
+    rows = [" ".join(_words(chance, chance.randint(2, 5))) for _ in range(ROWS)]
     return "data.txt", rows, rows[:5], ()
 
 
@@ -84,13 +103,13 @@ def _gaps(chance: random.Random) -> Rows:
 
 
 def _labels(chance: random.Random) -> Rows:
-    rows = [f"{'yes' if 'a' in word else 'no'}\t{word}" for word in _words(chance, 200)]
+    rows = [f"{'yes' if 'a' in word else 'no'}\t{word}" for word in _words(chance, ROWS)]
     return "data.tsv", rows, _words(chance, 5), ("model.family=classifier",)
 
 
 def _pictures(chance: random.Random) -> Rows:
     rows = []
-    for _ in range(120):
+    for _ in range(ROWS):
         pixels = [chance.randint(0, 9) for _ in range(16)]
         rows.append(f"{'bright' if sum(pixels) > 70 else 'dark'}\t{' '.join(map(str, pixels))}")
     patches = "model.patches={height=4, width=4, channels=1, size=2}"
