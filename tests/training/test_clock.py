@@ -22,7 +22,7 @@ from clearhead.training.clock import TimeBudget
 from clearhead.training.schedule import rate_at, total_at
 from clearhead.verbs.session import make_trainer
 from tests.training.test_best import trainer_of
-from tests.training.toy import SMALL, write_pairs
+from tests.training.toy import FEW, SMALL, write_pairs
 
 MINUTES = 4.0
 EVALUATION = 3.0
@@ -64,7 +64,7 @@ def timed(folder: Path, monkeypatch: pytest.MonkeyPatch, pace: Pace, *, stop_at:
         assert made.resume()
         clock.now = made.progress.seconds
     else:
-        pairs = write_pairs(folder / "pairs.tsv")
+        pairs = write_pairs(folder / "pairs.tsv", count=FEW)
         recipe = read_recipe(None, f'data.train="{pairs}"', *SMALL, f"training.minutes={MINUTES}")
         made = make_trainer(prepare(recipe, folder / "run"))
     step, evaluate = made._step, made.evaluate
@@ -121,7 +121,7 @@ def test_the_run_can_be_repeated_without_a_clock(tmp_path: Path, monkeypatch: py
     folder.mkdir()
     if stop_at:
         timed(folder, monkeypatch, busy_for_a_while, stop_at=stop_at)
-    made, _ = timed(folder, monkeypatch, busy_for_a_while if not stop_at else calm)
+    made, _ = timed(folder, monkeypatch, busy_while_it_was_calibrated if stop_at else busy_for_a_while)
     clock = [json.loads(line) for line in (folder / "run" / "clock.jsonl").read_text().splitlines()]
     replans = [[row["step"], row["steps"]] for row in clock if "steps" in row]
     assert replans == made.progress.replans != []
