@@ -168,9 +168,8 @@ async def throughput(server: Server, model: str, file: Path, workers: int, round
     lines = file.read_text().split("\n")[:-1]
     found: dict[str, list[float]] = {"serve": [], "run": [], "serve_cpu": [], "run_cpu": [], "health": []}
     wrong = 0
-    connections = await clients(server, CONNECTIONS)
-    prober = await Client.to(server.port)
     for _ in range(rounds):
+        connections, prober = await clients(server, CONNECTIONS), await Client.to(server.port)
         parts = [lines[start::CONNECTIONS] for start in range(CONNECTIONS)]
         ended = asyncio.Event()
         probing = asyncio.create_task(probe(prober, ended))
@@ -180,6 +179,8 @@ async def throughput(server: Server, model: str, file: Path, workers: int, round
         found["serve_cpu"].append(server.cpu() - cpu)
         ended.set()
         found["health"] += await probing
+        for connection in (*connections, prober):  # a server closes those that are idle for long
+            connection.close()
         wanted, seconds, cpu = await asyncio.to_thread(run_once, model, file, workers)
         found["run"].append(seconds)
         found["run_cpu"].append(cpu)
@@ -187,8 +188,6 @@ async def throughput(server: Server, model: str, file: Path, workers: int, round
         for start, part in enumerate(answers):
             got[start::CONNECTIONS] = [" ".join(text.splitlines()) for text in part]
         wrong += sum(mine != theirs for mine, theirs in zip(got, wanted, strict=True))
-    for connection in (*connections, prober):
-        connection.close()
     wall = statistics.median(run / serve for run, serve in zip(found["run"], found["serve"], strict=True))
     cpu = statistics.median(run / serve for run, serve in zip(found["run_cpu"], found["serve_cpu"], strict=True))
     return {

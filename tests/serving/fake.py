@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from clearhead.serving.faults import Fault, Refused, UnknownModel
@@ -131,7 +131,7 @@ class FakeRoom(Room):
         settings: Mapping[str, Any] | None = None,
         verbatim: bool = False,
         deadline: float | None = None,
-    ) -> AsyncIterator[StreamPiece]:
+    ) -> AsyncGenerator[StreamPiece, None]:
         self.facts(model)
         if settings and settings.get("beam_size", 1) > 1:
             raise Refused("settings.beam_size", "settings.beam_size: a beam decides only at the end")

@@ -2,19 +2,26 @@
 
 import random
 import struct
+from typing import Any
 
 import pytest
 
 from clearhead.serving.messages import LARGEST, BrokenMessage, Frames, framed
 from clearhead.serving.workers import WorkerProcess
 
-MESSAGES = [{"do": "answer", "lines": ["é", "𝄞", "\n", ""]}, {}, {"a": [1.5, None, True]}, {"x": "y" * 5000}]
+MESSAGES: list[dict[str, Any]] = [
+    {"do": "answer", "lines": ["é", "𝄞", "\n", ""]},
+    {},
+    {"a": [1.5, None, True]},
+    {"x": "y" * 5000},
+]
 
 
 def test_messages_arrive_however_the_bytes_are_cut() -> None:
     data = b"".join(framed(message) for message in MESSAGES)
     for seed in range(50):
-        rng, frames, found, rest = random.Random(seed), Frames(), [], data
+        rng, frames, rest = random.Random(seed), Frames(), data
+        found: list[dict[str, Any]] = []
         while rest:
             size = rng.choice((1, 2, 3, 100, 10_000))
             found += frames.feed(rest[:size])

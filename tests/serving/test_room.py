@@ -260,7 +260,7 @@ def test_a_trace_has_the_probability_of_every_token(
 
 
 def test_a_look_is_the_document_of_the_page(room: Room, runner: asyncio.Runner, models: dict[str, Path]) -> None:
-    async def asked() -> list[dict[str, Any]]:
+    async def asked() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         return await asyncio.gather(
             room.look("pairs", "abc"),
             room.look("pairs", "abc", heads=True, without=["cross.1.2"], at=0, against="A"),

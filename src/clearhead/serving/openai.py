@@ -204,7 +204,7 @@ async def _parts(request: Completing, read: int | None) -> AsyncIterator[dict[st
                     finish = "stop"
                     break
         finally:
-            await pieces.aclose()  # type: ignore[attr-defined]
+            await pieces.aclose()
         yield _part(held.rest(), index, finish)
     if read is not None:
         yield {"choices": [], "usage": _usage(read, written)}

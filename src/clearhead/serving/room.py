@@ -5,7 +5,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -272,7 +272,7 @@ class Room:
         settings: Mapping[str, Any] | None = None,
         verbatim: bool = False,
         deadline: float | None = None,
-    ) -> AsyncIterator[StreamPiece]:
+    ) -> AsyncGenerator[StreamPiece, None]:
         """Answer one line piece by piece, greedily or sampled; a beam is refused, as it decides only at the end.
 
         Yields ``{"text": piece}``, whose texts join to the answer, then ``{"done": LineAnswer}``. Close the iterator
