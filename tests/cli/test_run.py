@@ -32,7 +32,7 @@ def lines_of(result: subprocess.CompletedProcess[bytes]) -> list[str]:
 def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A run folder; how good its model is does not matter here."""
     folder = tmp_path_factory.mktemp("run")
-    pairs = write_pairs(folder / "pairs.tsv", count=300)
+    pairs = write_pairs(folder / "pairs.tsv")
     result = clearhead("train", str(pairs), "-o", str(folder / "run"), "--max-steps", "60", *SMALL)
     assert result.returncode == 0, result.stderr.decode()
     return str(folder / "run")

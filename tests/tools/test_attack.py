@@ -48,7 +48,7 @@ def test_a_few_cases_touch_everything(victims: list[Victim]) -> None:
     """Every kind of file, lie and damage; chance alone would need many more cases for that."""
     assert COUNTS.keys() == KINDS.keys()
     assert sum(COUNTS.values()) >= 200
-    for kind, choices in {"data file": FILES, "model file": LIES, "run folder": (*PLACES, *COMMANDS)}.items():
+    for kind, choices in {"data file": [*FILES], "model file": [*LIES], "run folder": [*PLACES, *COMMANDS]}.items():
         names = [case.name for case in chosen_cases(COUNTS[kind], SEED, victims, [kind], EvenChance)]
         missing = [choice for choice in choices if not any(choice in name for name in names)]
         assert not missing, kind

@@ -1,7 +1,6 @@
 """Chance that spreads: a few cases touch every choice of a generator."""
 
 import random
-from collections.abc import Sequence
 from typing import Any
 
 
@@ -12,7 +11,7 @@ class EvenChance(random.Random):
         super().__init__(seed)
         self._left: dict[str, list[Any]] = {}
 
-    def choice(self, options: Sequence[Any]) -> Any:
+    def choice(self, options: Any) -> Any:
         """The next of these options; sequences that read alike are the same one."""
         left = self._left.setdefault(repr(options), [])
         if not left:
