@@ -1,7 +1,7 @@
 """Models that are served in this process: the real application and page, the real work, but no processes."""
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +93,7 @@ class ModelRoom(FakeRoom):
 
     async def stream(
         self, model: str | None, line: str, *, settings: Mapping[str, Any] | None = None, **others: Any
-    ) -> AsyncIterator[StreamPiece]:
+    ) -> AsyncGenerator[StreamPiece, None]:
         await self._at_work("stream", line)
         held, message = self._message(model, line=line, settings=dict(settings or {}))
         stream = Stream(held, message)
