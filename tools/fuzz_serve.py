@@ -31,6 +31,8 @@ from clearhead.serving.settings import ServeSettings
 
 SECONDS = 60.0
 """A request that takes longer hangs."""
+ROUND = 500
+"""Requests that hypothesis draws at once: it keeps in memory all that it has drawn."""
 STATUSES = {200, 400, 401, 403, 404, 405, 408, 413, 415, 422, 503, 504}
 HOST = b"127.0.0.1:8000"
 LIMITS: dict[str, Any] = {
@@ -307,15 +309,6 @@ def fuzz(make: Callable[[ServeSettings], Room], *, count: int, start: int) -> Fu
         runner.run(room.start())
         app = make_app(room, limits)
 
-        @seed(start)
-        @settings(
-            max_examples=count,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate, Phase.shrink],
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(requests(bodies_of(limits)))
         def attack(request: FuzzedRequest) -> None:
             log = io.StringIO()
             with contextlib.redirect_stderr(log):
@@ -325,8 +318,17 @@ def fuzz(make: Callable[[ServeSettings], Room], *, count: int, start: int) -> Fu
                 raise Unsound(log.getvalue())
             report.statuses[label(request.path), status] += 1
 
+        hostile = requests(bodies_of(limits))
         try:
-            attack()
+            for number, first in enumerate(range(0, count, ROUND)):
+                examples = settings(
+                    max_examples=min(ROUND, count - first),
+                    database=None,
+                    deadline=None,
+                    phases=[Phase.generate, Phase.shrink],
+                    suppress_health_check=list(HealthCheck),
+                )
+                seed(1000 * start + number)(examples(given(hostile)(attack)))()
         finally:
             runner.run(room.stop(5))
     return report

@@ -67,7 +67,7 @@ def room(shared: Room, runner: asyncio.Runner) -> Iterator[Room]:
 
 
 def pids(room: Room) -> list[int]:
-    return [worker.pid for worker in room._crew.workers]
+    return [worker.pid for worker in room._workers.workers]
 
 
 def send(room: Room, number: signal.Signals) -> None:
@@ -100,7 +100,7 @@ def test_the_work_of_a_killed_worker_is_done_by_another(room: Room, runner: asyn
         asked = [asyncio.create_task(texts(room.answer("m", LINES, details=False))) for _ in range(3)]
         stream = room.stream("m", "abc", settings={"beam_size": 1})
         piece = asyncio.create_task(anext(stream))
-        await until(lambda: all(worker.batches for worker in room._crew.workers))
+        await until(lambda: all(worker.batches for worker in room._workers.workers))
         before = pids(room)
         os.kill(before[0], signal.SIGKILL)
         os.kill(before[1], signal.SIGCONT)
@@ -122,9 +122,9 @@ def test_a_request_that_costs_two_workers_is_given_up(room: Room, runner: asynci
     async def check() -> None:
         send(room, signal.SIGSTOP)
         asked = [asyncio.create_task(texts(room.answer("m", ["abc"]))) for _ in range(2)]
-        await until(lambda: any(worker.batches for worker in room._crew.workers))
-        (first,) = [worker for worker in room._crew.workers if worker.batches]
-        (other,) = [worker for worker in room._crew.workers if worker is not first]
+        await until(lambda: any(worker.batches for worker in room._workers.workers))
+        (first,) = [worker for worker in room._workers.workers if worker.batches]
+        (other,) = [worker for worker in room._workers.workers if worker is not first]
         assert [len(batch.parts) for batch in first.batches.values()] == [2]
         os.kill(first.pid, signal.SIGKILL)
         await until(lambda: bool(other.batches))
@@ -147,7 +147,7 @@ def test_a_stream_goes_on_with_another_worker(room: Room, runner: asyncio.Runner
         async for item in stream:
             pieces.append(item.get("text", ""))
             if len(pieces) == 5:
-                (writer,) = [worker for worker in room._crew.workers if worker.streams]
+                (writer,) = [worker for worker in room._workers.workers if worker.streams]
                 os.kill(writer.pid, signal.SIGKILL)
         assert "".join(pieces) == whole.text
 
@@ -189,7 +189,7 @@ def test_a_worker_that_works_for_nobody_is_freed(
         send(room, signal.SIGSTOP)
         with pytest.raises(TooLate):
             await room.answer("m", ["abc"], deadline=0.1)
-        (stuck,) = [worker for worker in room._crew.workers if worker.batches]
+        (stuck,) = [worker for worker in room._workers.workers if worker.batches]
         await until(lambda: gone(stuck.pid))
         await until(lambda: room.state().workers_restarted == before + 1)
 
@@ -330,7 +330,7 @@ def test_a_newer_model_is_taken_without_a_dropped_request(
         assert room.facts("m").fingerprint != old
         assert room.facts("m").family == "recurrent"
         assert not room._catalogue.leaving  # the old one is let go
-        assert all(worker.models == {room._catalogue["m"].current.number} for worker in room._crew.workers)
+        assert all(worker.models == {room._catalogue["m"].current.number} for worker in room._workers.workers)
         assert await room.reload() == {"m": "unchanged"}
 
     runner.run(check())
@@ -452,7 +452,7 @@ def test_workers_end_with_a_front_that_is_killed(models: dict[str, Path]) -> Non
         "async def main():\n"
         f"    room = Room({{'m': {str(models['pairs'])!r}}}, ServeSettings(workers=1))\n"
         "    await room.start()\n"
-        "    print(*(worker.pid for worker in room._crew.workers), flush=True)\n"
+        "    print(*(worker.pid for worker in room._workers.workers), flush=True)\n"
         "    await asyncio.Event().wait()\n"
         "asyncio.run(main())\n"
     )

@@ -135,5 +135,6 @@ def _conclude(run: "clearhead.Run", report: TerminalReport) -> None:
             should = "" if example.answer in example.right else f"   (should be {' or '.join(example.right)})"
             print(f"  {example.question} → {example.answer}{should}")
     folder = run.folder
-    next_commands = f"clearhead run {folder} FILE, clearhead eval {folder} FILE, clearhead show {folder}"
+    next_commands = f"clearhead run {folder} FILE, clearhead look {folder} TEXT, clearhead eval {folder} FILE"
     report(clearhead.Event("note", f"next: {next_commands}"))
+    report(clearhead.Event("note", f"in a browser: clearhead serve {folder}, then open http://127.0.0.1:8000/"))

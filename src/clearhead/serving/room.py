@@ -21,7 +21,7 @@ from clearhead.serving.lane import LookLane
 from clearhead.serving.settings import ServeSettings
 from clearhead.serving.shapes import LineAnswer, LineScore, ModelFacts, RoomState, StreamPiece, TracedToken
 from clearhead.serving.streams import OpenStream
-from clearhead.serving.workers import Crew, WorkerProcess, has_model
+from clearhead.serving.workers import WorkerProcess, WorkerSet, has_model
 
 __all__ = ["LineAnswer", "LineScore", "ModelFacts", "Room", "RoomState", "StreamPiece", "TracedToken", "names_of"]
 
@@ -51,7 +51,7 @@ class Room:
         self.settings = settings
         self._catalogue = Catalogue(models)
         self._queue = Queue()
-        self._crew = Crew(
+        self._workers = WorkerSet(
             settings.workers or cores(),
             heard=self._heard,
             prepare=self._prepare,
@@ -81,7 +81,7 @@ class Room:
     async def start(self) -> None:
         """Start the workers and wait until they have the models; a model that cannot be loaded is an error."""
         try:
-            await self._crew.start()
+            await self._workers.start()
         except BaseException:
             self._catalogue.close()
             raise
@@ -107,7 +107,7 @@ class Room:
             job.fail(ended)
         for stream in list(self._streams.values()):
             stream.fail(ended)
-        await asyncio.gather(self._crew.stop(), self._looks.stop(), self._desk.stop())
+        await asyncio.gather(self._workers.stop(), self._looks.stop(), self._desk.stop())
         self._catalogue.close()
 
     async def _prepare(self, worker: WorkerProcess) -> None:
@@ -145,18 +145,18 @@ class Room:
         return self._facts(self._catalogue[model])
 
     def _facts(self, entry: Entry) -> ModelFacts:
-        return self._catalogue.facts(entry, ready=has_model(self._crew.workers, entry.current.number))
+        return self._catalogue.facts(entry, ready=has_model(self._workers.workers, entry.current.number))
 
     def state(self) -> RoomState:
         """How the work stands. Cheap."""
         entries = self._catalogue.entries.values()
-        ready = all(has_model(self._crew.workers, entry.current.number) for entry in entries)
+        ready = all(has_model(self._workers.workers, entry.current.number) for entry in entries)
         return RoomState(
             ready=ready and not self._stopping,
             stopping=self._stopping,
-            workers=self._crew.size,
-            workers_alive=len(self._crew.workers),
-            workers_restarted=self._crew.restarts,
+            workers=self._workers.size,
+            workers_alive=len(self._workers.workers),
+            workers_restarted=self._workers.restarts,
             waiting_lines=self._queue.lines,
             working_lines=self._working,
             open_streams=len(self._streams),
@@ -421,7 +421,7 @@ class Room:
         if not self._catalogue.leaving:
             return
         for version in self._catalogue.unused():
-            for worker in self._crew.workers:
+            for worker in self._workers.workers:
                 worker.drop(version.number)
             self._looks.drop(version)
             self._queue.ratios.pop(version.number, None)
@@ -477,7 +477,7 @@ class Room:
 
     def _free_workers(self) -> None:
         """End workers that have worked for long on what nobody waits for any more; they are started again."""
-        for worker in self._crew.workers:
+        for worker in self._workers.workers:
             jobs = [job for batch in worker.batches.values() for job, _ in batch.parts]
             if jobs and all(job.ended for job in jobs) and time.monotonic() - worker.begun >= ABANDONED:
                 log.warning("worker %d is ended: nobody waits for its work any more", worker.pid)
@@ -485,7 +485,7 @@ class Room:
 
     def _retry_after(self) -> float:
         """Seconds until what waits now will be answered, roughly."""
-        left = (self._queue.lines + self._working) * self._pace / max(1, len(self._crew.workers))
+        left = (self._queue.lines + self._working) * self._pace / max(1, len(self._workers.workers))
         return min(60.0, max(1.0, left))
 
     def _rest(self) -> None:
@@ -508,7 +508,7 @@ class Room:
                 if stream.worker is None:
                     self._assign(stream)
         while self._queue.lines:
-            idle = [worker for worker in self._crew.workers if not worker.batches]
+            idle = [worker for worker in self._workers.workers if not worker.batches]
             for worker in sorted(idle, key=lambda one: one.streams):
                 batch = self._queue.take(worker.models.__contains__, workers=len(idle))
                 if batch is not None:
@@ -516,7 +516,7 @@ class Room:
                     break
             else:
                 break
-        for worker in self._crew.workers:
+        for worker in self._workers.workers:
             while 0 < len(worker.batches) < AHEAD and self._queue.lines:
                 batch = self._queue.take(worker.models.__contains__, full=True)
                 if batch is None:
@@ -616,7 +616,7 @@ class Room:
 
     def _assign(self, stream: OpenStream) -> None:
         """Give a stream to the worker that writes the fewest; without a worker it waits for one."""
-        able = [worker for worker in self._crew.workers if stream.version.number in worker.models]
+        able = [worker for worker in self._workers.workers if stream.version.number in worker.models]
         if able:
             worker = min(able, key=lambda one: (one.streams, len(one.batches)))
             stream.worker = worker
@@ -681,7 +681,7 @@ class Room:
 
     async def _complete(self, version: Version) -> None:
         """Load a version into all workers that do not have it, one after the other, as the others go on answering."""
-        for worker in list(self._crew.workers):
+        for worker in list(self._workers.workers):
             if version.number not in worker.models and not worker.gone.is_set():
                 try:
                     await self._load(worker, version)
@@ -689,7 +689,7 @@ class Room:
                     continue
 
     def _forget(self, version: Version) -> None:
-        for worker in self._crew.workers:
+        for worker in self._workers.workers:
             worker.drop(version.number)
         version.close()
 

@@ -155,7 +155,7 @@ class WorkerProcess(asyncio.Protocol):
                 await self._process.wait()
 
 
-class Crew:
+class WorkerSet:
     """A number of workers that are kept alive.
 
     Args:
