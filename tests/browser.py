@@ -25,9 +25,9 @@ def executable() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One browser for all tests of a process."""
+    """One browser for the tests of a file; while it is open, no other event loop can run in this thread."""
     found = executable()
     if found is None:
         pytest.skip(HOW)

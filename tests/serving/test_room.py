@@ -19,6 +19,7 @@ from clearhead.predictor import GrowingText, TextWriter, load
 from clearhead.serving.faults import Refused, UnknownModel
 from clearhead.serving.room import LineAnswer, Room, names_of
 from clearhead.serving.settings import ServeSettings
+from tests.serving.conftest import NAMES
 
 FAMILIES = ["pairs", "recurrent", "lm", "encoder", "classifier", "bytes"]
 
@@ -292,9 +293,9 @@ def test_what_is_told_of_a_model(room: Room, runner: asyncio.Runner, models: dic
     assert runner.run(room.about("pairs")) == told
 
 
-def test_facts_of_models(room: Room, models: dict[str, Path]) -> None:
+def test_facts_of_models(room: Room) -> None:
     found = {facts.name: facts for facts in room.models()}
-    assert list(found) == list(models)
+    assert list(found) == NAMES
     assert found["pairs"].columns == ("source", "target")
     assert found["pairs"].sides == {"source": "characters", "target": "symbols"}
     assert found["encoder"].mask == "<mask>"

@@ -25,31 +25,31 @@ from tests.training.test_best import trainer_of
 from tests.training.toy import FEW, SMALL, write_pairs
 
 MINUTES = 4.0
-EVALUATION = 3.0
-"""Seconds of an evaluation."""
+STEP, EVALUATION = 4.0, 4.0
+"""Seconds of a step, and of an evaluation."""
 Pace = Callable[[int, float], float]
 """Seconds that a step takes, from its number and the time."""
 
 
 def calm(step: int, now: float) -> float:
     del step, now
-    return 1.0
+    return STEP
 
 
 def busy_for_a_while(step: int, now: float) -> float:
     """Another process takes half of the machine, from a quarter of the time to three quarters."""
     del step
-    return 2.0 if 60 * MINUTES / 4 < now < 60 * MINUTES * 3 / 4 else 1.0
+    return 2 * STEP if 60 * MINUTES / 4 < now < 60 * MINUTES * 3 / 4 else STEP
 
 
 def busy_at_the_end(step: int, now: float) -> float:
     del step
-    return 2.0 if now > 0.7 * 60 * MINUTES else 1.0
+    return 2 * STEP if now > 0.7 * 60 * MINUTES else STEP
 
 
 def busy_while_it_was_calibrated(step: int, now: float) -> float:
     del step, now
-    return 0.4
+    return 0.5 * STEP
 
 
 def timed(folder: Path, monkeypatch: pytest.MonkeyPatch, pace: Pace, *, stop_at: int = 0) -> tuple[Trainer, float]:
@@ -57,8 +57,8 @@ def timed(folder: Path, monkeypatch: pytest.MonkeyPatch, pace: Pace, *, stop_at:
     clock = SimpleNamespace(now=0.0)
     fake = SimpleNamespace(monotonic=lambda: clock.now)
     monkeypatch.setattr("clearhead.training.trainer.time", fake)
-    monkeypatch.setattr("clearhead.training.preparation.seconds_per_step", lambda *_, **__: 1.0)
-    monkeypatch.setattr(trainer, "LOG_EVERY", 5)
+    monkeypatch.setattr("clearhead.training.preparation.seconds_per_step", lambda *_, **__: STEP)
+    monkeypatch.setattr(trainer, "LOG_EVERY", 2)
     if (folder / "run" / "run.json").exists():
         made = make_trainer(reopen(folder / "run"))
         assert made.resume()
@@ -114,7 +114,7 @@ def test_without_the_clock_a_busy_machine_breaks_the_promise(tmp_path: Path, mon
     assert ended + final_scores(made) > 1.1 * 60 * MINUTES
 
 
-@pytest.mark.parametrize("stop_at", [0, 83])
+@pytest.mark.parametrize("stop_at", [0, 20])
 def test_the_run_can_be_repeated_without_a_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int) -> None:
     """Also if it was killed, and resumed on a machine that had become faster: clock.jsonl has every decision."""
     folder = tmp_path / "timed"
@@ -126,7 +126,7 @@ def test_the_run_can_be_repeated_without_a_clock(tmp_path: Path, monkeypatch: py
     replans = [[row["step"], row["steps"]] for row in clock if "steps" in row]
     assert replans == made.progress.replans != []
     monkeypatch.undo()
-    monkeypatch.setattr(trainer, "LOG_EVERY", 5)
+    monkeypatch.setattr(trainer, "LOG_EVERY", 2)
     first = read_recipe(folder / "run" / "recipe.toml").training
     settings = [f"training.steps={first.steps}", f"training.evaluate_every={first.evaluate_every}"]
     (tmp_path / "again").mkdir()
