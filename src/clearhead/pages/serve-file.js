@@ -10,9 +10,16 @@ const AT_ONCE = 3; // requests
 const MOST_BYTES = 50e6; // of a file, which is held in memory
 
 export function linesOf(text) {
-  const lines = text.replace(/^\uFEFF/, "").split(/\r\n|\n|\r/);
+  const lines = text.replace(/^\uFEFF/, "").split(/\r?\n/);
   if (lines.at(-1) === "") lines.pop();
   return lines;
+}
+
+// an answer as one line of a file, as clearhead run writes it
+function oneLine(text) {
+  const lines = text.split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/);
+  if (lines.at(-1) === "") lines.pop();
+  return lines.join(" ");
 }
 
 // where each request begins and ends
@@ -114,7 +121,7 @@ export function filePanel({ body, say, image }) {
     const stem = name.replace(/\.\w+$/, "");
     const warned = found.filter((one) => one.warnings.length).length;
     const here = shown.contains(document.activeElement); // never take the focus from who types meanwhile
-    const first = html("button", { type: "button", class: "main", onclick: () => saveFile(found.map((one) => `${one.answers[0].text.replace(/[\r\n]+/g, " ")}\n`).join(""), `${stem}.answers.txt`, "text/plain") }, "Save answers");
+    const first = html("button", { type: "button", class: "main", onclick: () => saveFile(found.map((one) => `${oneLine(one.answers[0].text)}\n`).join(""), `${stem}.answers.txt`, "text/plain") }, "Save answers");
     shown.replaceChildren(
       html("p", {}, `${name}: ${counted(lines.length, "line")} answered${warned ? `, ${counted(warned, "line")} with a warning` : ""}.`),
       html("div", { class: "row" }, first,
