@@ -147,3 +147,22 @@ def test_show_names_what_makes_models_different() -> None:
         assert words in shown
     bare = typed("show", "tiny", "model.attention.projections=false", "model.attention.output=false").stdout
     assert "MultiHeadAttention 4 heads" in bare
+
+
+@pytest.mark.parametrize(
+    ("given", "spins"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
+)
+def test_threads_do_not_spin_unless_asked_to(given: dict[str, str], spins: str | None) -> None:
+    """It is set before torch is loaded, and an own choice is respected."""
+    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    environment = {name: value for name, value in os.environ.items() if name not in names} | given
+    code = (
+        "import os, sys\n"
+        "from clearhead.cli import main\n"
+        "sys.argv = ['clearhead', '--version']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print('torch' in sys.modules, os.environ.get('GOMP_SPINCOUNT'))\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert result.stdout.splitlines()[-1] == f"False {spins}"

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from clearhead.errors import Interrupted, RecipeError
 from clearhead.recipe import ScheduleSpec, read_recipe, read_with_origins
 from clearhead.training import StatedRecipe, Trainer, opened, prepare, reopen, trainer
-from clearhead.training.clock import TimeBudget
+from clearhead.training.clock import Plan, TimeBudget
 from clearhead.training.schedule import rate_at, total_at
 from clearhead.verbs.session import make_trainer
 from tests.training.test_best import trainer_of
@@ -90,7 +90,7 @@ def timed(folder: Path, monkeypatch: pytest.MonkeyPatch, pace: Pace, *, stop_at:
 
 def final_scores(made: Trainer) -> float:
     assert made.clock is not None
-    return made.clock.evaluations * EVALUATION
+    return made.clock.closing * EVALUATION
 
 
 @pytest.mark.parametrize("pace", [calm, busy_for_a_while, busy_at_the_end, busy_while_it_was_calibrated])
@@ -108,7 +108,7 @@ def test_minutes_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pace:
 
 def test_without_the_clock_a_busy_machine_breaks_the_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wrong variant: the calibration is believed once."""
-    monkeypatch.setattr(TimeBudget, "replanned", lambda _, step, total, **__: total)
+    monkeypatch.setattr(TimeBudget, "replanned", lambda _, step, plan, **__: plan)
     made, ended = timed(tmp_path, monkeypatch, busy_for_a_while)
     assert made.progress.replans == []
     assert ended + final_scores(made) > 1.1 * 60 * MINUTES
@@ -123,7 +123,7 @@ def test_the_run_can_be_repeated_without_a_clock(tmp_path: Path, monkeypatch: py
         timed(folder, monkeypatch, busy_for_a_while, stop_at=stop_at)
     made, _ = timed(folder, monkeypatch, busy_while_it_was_calibrated if stop_at else busy_for_a_while)
     clock = [json.loads(line) for line in (folder / "run" / "clock.jsonl").read_text().splitlines()]
-    replans = [[row["step"], row["steps"]] for row in clock if "steps" in row]
+    replans = [[row["step"], row["steps"], row["evaluate_every"]] for row in clock if "steps" in row]
     assert replans == made.progress.replans != []
     monkeypatch.undo()
     monkeypatch.setattr(trainer, "LOG_EVERY", 2)
@@ -159,10 +159,23 @@ def test_a_finished_run_is_extended_from_where_the_clock_ended_it(
     assert further.progress.step == ended + 10
 
 
+def test_evaluations_that_take_long_become_fewer() -> None:
+    """They take a fifth of the steps' time at most; on a busy machine a run would consist of evaluations otherwise."""
+    clock = TimeBudget(100.0, evaluations=4, closing=2.0, per_evaluation=1.0)
+    for _ in range(10):
+        clock.note_step(1.0)
+    plan = Plan(92, 23)
+    assert clock.replanned(10, plan, elapsed=10.0) == plan
+    clock.per_evaluation = 8.0
+    found = clock.replanned(10, plan, elapsed=10.0)
+    assert found.evaluate_every == 40
+    assert found.steps < 92
+
+
 @pytest.mark.parametrize("kind", ["cosine", "linear"])
 def test_a_corrected_schedule_does_not_jump_and_ends_at_its_end(kind: Literal["cosine", "linear"]) -> None:
     spec = ScheduleSpec(kind=kind, warmup=10)
-    replans = [(5, 90), (40, 60), (50, 200)]
+    replans = [(5, 90, 1), (40, 60, 1), (50, 200, 1)]
     total = total_at(10**6, 100, replans)
     assert total == 200
     assert [total_at(step, 100, replans) for step in (4, 5, 39, 40, 49, 50)] == [100, 90, 90, 60, 60, 200]
@@ -176,8 +189,8 @@ def test_a_corrected_schedule_does_not_jump_and_ends_at_its_end(kind: Literal["c
 
 
 def test_replans_that_cannot_be_are_refused() -> None:
-    for wrong in ("[[10, 5]]", "[[10, 20], [10, 30]]"):
+    for wrong in ("[[10, 5, 1]]", "[[10, 20, 1], [10, 30, 1]]"):
         with pytest.raises(RecipeError, match=r"training\.replans"):
             read_recipe(None, "training.steps=9", f"training.replans={wrong}")
     with pytest.raises(RecipeError, match="give its first number of steps"):
-        read_recipe(None, "training.minutes=9", "training.replans=[[10, 20]]")
+        read_recipe(None, "training.minutes=9", "training.replans=[[10, 20, 5]]")

@@ -9,8 +9,8 @@ from clearhead.recipe.spec import Spec
 
 LearningRate = Annotated[float, Field(gt=0, le=100)]
 Steps = Annotated[int, Field(ge=1, le=1_000_000_000)]
-Replan = Annotated[list[Steps], Field(min_length=2, max_length=2)]
-"""A step, and the number of steps that the run is to have from then on."""
+Replan = Annotated[list[Steps], Field(min_length=3, max_length=3)]
+"""A step, and from then on the number of steps that the run is to have, and of those between evaluations."""
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -67,8 +67,8 @@ class TrainingSpec(Spec):
     """Budget: minutes for everything, evaluations and final scores included; without any budget: 10. A short
     calibration turns them into steps, and the clock corrects their number as the run goes on."""
     replans: Annotated[list[Replan], Field(max_length=1000)] | None = None
-    """How a budget in minutes corrected the number of steps, as [[step, steps from then on], …]; clock.jsonl of a run
-    has them. Together with steps, they repeat such a run step by step, without a clock."""
+    """How a budget in minutes corrected the run, as [[step, steps from then on, steps between evaluations], …];
+    clock.jsonl of a run has them. Together with steps, they repeat such a run step by step, without a clock."""
     batch_tokens: Annotated[int, Field(ge=16, le=100_000_000)] = 512
     """Tokens in a batch, at most: its lines times the longest of them on either side, padding included."""
     accumulate: Annotated[int, Field(ge=1, le=100_000)] = 1
@@ -116,9 +116,9 @@ class TrainingSpec(Spec):
         if self.replans and self.steps is None:
             yield "replans", "repeats a run step by step: give its first number of steps as training.steps too"
         after = 0
-        for step, steps in self.replans or ():
+        for step, steps, _ in self.replans or ():
             if step <= after or steps < step:
-                yield "replans", f"[{step}, {steps}] is not possible: steps rise, and no run ends before it is there"
+                yield "replans", f"[{step}, {steps}, …] is not possible: steps rise, and no run ends before it is there"
                 break
             after = step
         if self.masking.masked + self.masking.random > 1:

@@ -2,7 +2,7 @@
 
 - ``metrics.jsonl``: rows of ``"kind": "train"`` and ``"kind": "dev"``. They depend on the recipe alone, so that a
   resumed run writes the same file, byte for byte.
-- ``clock.jsonl``: how long it took; and, for a budget in minutes, how the number of steps was corrected (``steps``).
+- ``clock.jsonl``: how long it took; and, for a budget in minutes, how the run was corrected (``steps``).
 - ``train.log``: the messages.
 - ``tensorboard/``: the same curves, if ``training.tensorboard`` is set.
 
@@ -87,10 +87,11 @@ class Report:
             left = max(0.0, self.budget - seconds)
         self._emit(Event("train", step=step, steps=self.steps, values=values, seconds=seconds, seconds_left=left))
 
-    def replan(self, step: int, steps: int, *, seconds: float) -> None:
+    def replan(self, step: int, steps: int, evaluate_every: int, *, seconds: float) -> None:
         """Report that the run is to have another number of steps, so that it ends in time."""
         self.steps = steps
-        self._append(CLOCK, {"step": step, "seconds": round(seconds, 2), "steps": steps})
+        row = {"step": step, "seconds": round(seconds, 2), "steps": steps, "evaluate_every": evaluate_every}
+        self._append(CLOCK, row)
 
     def dev(self, row: Mapping[str, float], *, best: bool, seconds: float) -> None:
         """Report the scores of an evaluation on dev."""
@@ -213,8 +214,8 @@ class SilentReport(Report):
 
     def training(self, row: Mapping[str, float], *, tokens: int, seconds: float, busy: float) -> None: ...
 
-    def replan(self, step: int, steps: int, *, seconds: float) -> None:
-        del step, seconds
+    def replan(self, step: int, steps: int, evaluate_every: int, *, seconds: float) -> None:
+        del step, evaluate_every, seconds
         self.steps = steps
 
     def dev(self, row: Mapping[str, float], *, best: bool, seconds: float) -> None: ...

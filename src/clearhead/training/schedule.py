@@ -9,7 +9,7 @@ from clearhead.recipe import ScheduleSpec, TrainingSpec
 def rate_at(step: int, spec: ScheduleSpec, total: int, replans: Sequence[Sequence[int]] = ()) -> float:
     """The learning rate at a step, counted from 0, as a share of the highest rate: linear warmup, then the schedule.
 
-    ``replans`` are pairs (step, total): from that step on, the run is to end at another total. The rate does not jump
+    ``replans`` are (step, total, …): from that step on, the run is to end at another total. The rate does not jump
     there: what is left of the schedule is spread over the steps that are left, so that it ends where the run ends.
     """
     warmup = max(1, round(spec.warmup if spec.warmup >= 1 else spec.warmup * total))
@@ -25,7 +25,7 @@ def rate_at(step: int, spec: ScheduleSpec, total: int, replans: Sequence[Sequenc
 
 def total_at(step: int, total: int, replans: Sequence[Sequence[int]] = ()) -> int:
     """The number of steps that a run is to have, as it is known after ``step`` steps."""
-    for at, other in replans:
+    for at, other, *_ in replans:
         if at <= step:
             total = other
     return total
@@ -34,7 +34,7 @@ def total_at(step: int, total: int, replans: Sequence[Sequence[int]] = ()) -> in
 def _left(step: int, warmup: int, total: int, replans: Sequence[Sequence[int]]) -> float:
     """The share of the schedule that is left, from 1 after the warmup to 0 at the end."""
     left, since = 1.0, warmup
-    for at, other in replans:
+    for at, other, *_ in replans:
         if at > step:
             break
         begin = max(at, warmup)

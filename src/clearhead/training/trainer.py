@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -33,7 +33,7 @@ from clearhead.training.checkpoint import (
     restore_optimizers,
     save_checkpoint,
 )
-from clearhead.training.clock import TimeBudget
+from clearhead.training.clock import Plan, TimeBudget
 from clearhead.training.manifest import Stage
 from clearhead.training.objectives import Objective
 from clearhead.training.optimizer import make_optimizers
@@ -73,7 +73,7 @@ class Progress:
     seconds: float = 0.0
     """Time spent so far, over all resumes."""
     replans: list[list[int]] = field(default_factory=list)
-    """What the clock decided so far, if there is a budget in minutes: [step, total number of steps from then on]."""
+    """What the clock decided so far, for a budget in minutes: [step, steps in all, steps between evaluations]."""
     per_evaluation: float | None = None
     """Seconds that the last evaluation on dev took, with its checkpoint."""
     busy: float = 0.0
@@ -176,7 +176,8 @@ class Trainer:
                     self._evaluate()
                     progress.seconds = time.monotonic() - started
                 stopped = self.group.maximum(stop[0] if stop else 0)
-                if step % self.save_every == 0 or last or stopped or self.finished:
+                due = evaluated if self.spec.save_every is None else step % self.spec.save_every == 0
+                if due or last or stopped or self.finished:
                     self.save()
                 if evaluated:
                     progress.per_evaluation = time.monotonic() - before
@@ -203,10 +204,19 @@ class Trainer:
         """Where the stage of a step, counted from 0, ends, as it is known at the present step."""
         return total_at(self.progress.step, self._stage(step).total, self._replans(step))
 
+    def _evaluate_every(self, step: int) -> int:
+        """Steps between evaluations, as it is known after a step."""
+        return next((every for at, _, every in reversed(self._replans(step - 1)) if at <= step), self.evaluate_every)
+
     def _is_evaluated(self, step: int) -> bool:
         """Whether dev is evaluated after a step; not shortly before an end that the clock has chosen."""
-        close = self._replans(step - 1) and self._end(step - 1) - step < self.evaluate_every / 2
-        return step % self.evaluate_every == 0 and not close
+        if not any(at <= step for at, *_ in self._replans(step - 1)):
+            return step % self.evaluate_every == 0
+        every, before = (
+            self._evaluate_every(step),
+            int(self.progress.history[-1]["step"]) if self.progress.history else 0,
+        )
+        return step - before >= every and self._end(step - 1) - step >= every / 2
 
     def _stage(self, step: int) -> Stage:
         """The stage that a step, counted from 0, belongs to."""
@@ -310,11 +320,12 @@ class Trainer:
         progress, before = self.progress, self.steps
         if progress.per_evaluation is not None:
             clock.per_evaluation = progress.per_evaluation
-        wanted = clock.replanned(progress.step, before, elapsed=progress.seconds, evaluate_every=self.evaluate_every)
-        total = int(self.group.from_leader(float(wanted)))
-        if total != before:
-            progress.replans.append([progress.step, total])
-            self.report.replan(progress.step, total, seconds=progress.seconds)
+        plan = Plan(before, self._evaluate_every(progress.step))
+        wanted = clock.replanned(progress.step, plan, elapsed=progress.seconds)
+        chosen = Plan(*(int(self.group.from_leader(float(value))) for value in astuple(wanted)))
+        if chosen != plan:
+            progress.replans.append([progress.step, chosen.steps, chosen.evaluate_every])
+            self.report.replan(progress.step, chosen.steps, chosen.evaluate_every, seconds=progress.seconds)
 
     def _evaluate(self) -> None:
         """Score the average on dev, and keep it if it is the best so far."""
