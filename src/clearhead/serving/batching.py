@@ -21,6 +21,11 @@ FEWEST_LINES = 4
 _numbers = count(1)
 
 
+def next_number() -> int:
+    """A number by which a worker knows what it is asked: batches and streams share them, as its replies do."""
+    return next(_numbers)
+
+
 @dataclass(frozen=True)
 class JobKind:
     """What lines must have in common to be answered together."""
@@ -95,7 +100,7 @@ class LineBatch:
     """Jobs, each with the places of its lines."""
     again: bool = False
     """Whether a worker was lost over these lines before."""
-    number: int = field(default_factory=lambda: next(_numbers))
+    number: int = field(default_factory=next_number)
 
     @property
     def size(self) -> int:

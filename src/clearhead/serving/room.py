@@ -14,7 +14,7 @@ from clearhead.errors import ClearheadError
 from clearhead.machine import cores
 from clearhead.recipe import DecodingSpec, weights_of
 from clearhead.serving.about import AboutDesk
-from clearhead.serving.batching import Job, JobKind, LineBatch, Queue
+from clearhead.serving.batching import Job, JobKind, LineBatch, Queue, next_number
 from clearhead.serving.catalogue import Catalogue, Entry, Version, names_of, signature_of
 from clearhead.serving.faults import Busy, Fault, Refused, TooLate, WorkerLost
 from clearhead.serving.lane import LookLane
@@ -61,7 +61,6 @@ class Room:
         self._looks = LookLane(settings.waiting_looks)
         self._desk = AboutDesk()
         self._streams: dict[int, OpenStream] = {}
-        self._opened = 0
         self._jobs: set[Job] = set()
         self._stopping = self._stopped = False
         self._awake = False
@@ -257,9 +256,8 @@ class Room:
         if not version.facts["streams"]:
             raise Refused("model", f"a model of family {version.facts['family']} does not write text")
         message = {"do": "trace", "prompt": prompt, "ids": list(ids), "top": top}
-        self._opened += 1
         found = await self._done(
-            version, [prompt], message, sizes=[len(prompt)], budget=1, deadline=deadline, alone=self._opened
+            version, [prompt], message, sizes=[len(prompt)], budget=1, deadline=deadline, alone=next_number()
         )
         tokens: list[TracedToken] = found[0]
         return tokens
@@ -289,9 +287,8 @@ class Room:
         if len(self._streams) >= self.settings.open_streams:
             self._ends["busy"] += 1
             raise Busy(f"{len(self._streams)} answers are being streamed", self._retry_after())
-        self._opened += 1
         message = {"do": "stream", "settings": asked, "verbatim": verbatim, "line": line, "model": version.number}
-        stream = OpenStream(self._opened, version, message)
+        stream = OpenStream(next_number(), version, message)
         self._streams[stream.number] = stream
         self._quiet.clear()
         end = "left"
@@ -544,18 +541,19 @@ class Room:
                 if (stream := self._streams.get(number)) is not None:
                     stream.piece(text)
             return
-        batch = worker.batches.pop(message["id"], None)
+        batch = worker.batches.get(message["id"])
         if batch is None:
             self._heard_of_stream(message)
             return
-        now = time.monotonic()
-        self._working -= batch.size
-        self._pace += 0.1 * ((now - worker.begun) / batch.size - self._pace)
-        worker.begun = now
         if "refused" in message or "failed" in message:
             self._refused(batch, message)
         else:
             self._answered(batch, message)
+        del worker.batches[batch.number]  # after nonsense it stays: it is given back when the worker is gone
+        now = time.monotonic()
+        self._working -= batch.size
+        self._pace += 0.1 * ((now - worker.begun) / batch.size - self._pace)
+        worker.begun = now
         self._wake()
 
     def _heard_of_stream(self, message: dict[str, Any]) -> None:
@@ -572,12 +570,14 @@ class Room:
         if "answers" in message:
             warnings = {index: words for index, *words in message["warnings"]}
             results = [(answers, warnings.get(index, [])) for index, answers in enumerate(message["answers"])]
+        else:
+            results = message["scores"] if "scores" in message else [message["tokens"]]
+        answered = list(zip(batch.lines(), results, strict=True))  # whole, or not at all
+        if "answers" in message:
             self._counts["written"] += message["written"]
             ratios, model = self._queue.ratios, batch.kind.model
             ratios[model] = 0.8 * ratios.get(model, message["ratio"]) + 0.2 * message["ratio"]
-        else:
-            results = message["scores"] if "scores" in message else [message["tokens"]]
-        for (job, place), result in zip(batch.lines(), results, strict=True):
+        for (job, place), result in answered:
             job.answered(place, result)
         self._counts["batches"] += 1
         self._counts["lines"] += batch.size

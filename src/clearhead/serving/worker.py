@@ -10,7 +10,6 @@ import signal
 import socket
 import sys
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +18,7 @@ from pathlib import Path
 from clearhead.errors import ClearheadError
 from clearhead.predictor import Predictor, leave_with, one_thread
 from clearhead.serving.loading import described, loaded
-from clearhead.serving.messages import BrokenMessage, Frames, Message, framed
+from clearhead.serving.messages import BrokenMessage, Frames, Message, framed, kind_and_place
 from clearhead.serving.work import Reply, Stream, answer, look, refusal, score, trace
 
 NICER = 5
@@ -124,9 +123,7 @@ def _tried(work: Callable[[], Reply]) -> Reply:
     except ClearheadError as error:
         return refusal(error)
     except Exception as error:
-        # the message of an unforeseen error may hold what was asked, which nobody logs: its kind and place say enough
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        return {"failed": f"{type(error).__name__} in {Path(place.filename).name}, line {place.lineno}"}
+        return {"failed": kind_and_place(error)}
 
 
 def main(descriptor: int) -> None:

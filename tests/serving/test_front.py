@@ -1,0 +1,117 @@
+"""The front of a room, with workers that are made up: each test says what they answer, and when."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clearhead.recipe import read_recipe
+from clearhead.serving.messages import Message, framed
+from clearhead.serving.room import Room
+from clearhead.serving.settings import ServeSettings
+from clearhead.serving.workers import WorkerProcess
+
+FACTS = {"family": "seq2seq", "streams": True, "fingerprint": "1", "columns": ["source", "target"]}
+
+
+class MadeUp(WorkerProcess):
+    """A worker without a process: what it is sent is kept, and what it says is made up."""
+
+    def __init__(self, heard: Callable[[WorkerProcess, dict[str, Any]], None]) -> None:
+        super().__init__(heard)
+        self.sent: list[Message] = []
+        self.killed = False
+
+    @property
+    def pid(self) -> int:
+        return 0
+
+    def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+    def kill(self) -> None:
+        self.killed = True
+
+    def say(self, message: Message) -> None:
+        self.data_received(framed(message))
+
+    def asked(self, what: str) -> list[Message]:
+        """The messages of one kind that it was sent."""
+        return [message for message in self.sent if message["do"] == what]
+
+
+def made_up(folder: Path, *, workers: int = 1, models: int = 1, **settings: Any) -> tuple[Room, list[MadeUp]]:
+    """A room of models called m0, m1 …, which all workers have."""
+    file = folder / "m.safetensors"
+    file.write_bytes(b"")
+    room = Room({f"m{number}": file for number in range(models)}, ServeSettings(workers=1, **settings))
+    for version in room._catalogue.versions():
+        version.facts, version._recipe = FACTS, read_recipe(None, "data.train=x.tsv")
+    found = [MadeUp(room._heard) for _ in range(workers)]
+    for worker in found:
+        worker.models = {version.number for version in room._catalogue.versions()}
+    room._workers.workers += found
+    return room, found
+
+
+def answers(message: Message) -> Message:
+    """What a worker says to a batch that was asked without details."""
+    lines = message["lines"]
+    return {"id": message["id"], "answers": [[line] for line in lines], "warnings": [], "written": 1, "ratio": 1.0}
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def texts(found: Awaitable[Any]) -> list[str]:
+    return [line.text for line in await found]
+
+
+def test_the_end_of_a_stream_is_not_taken_for_that_of_a_batch(tmp_path: Path) -> None:
+    """Whichever of them was asked first, all that a worker has at a time have different numbers."""
+
+    async def check() -> None:
+        room, (worker,) = made_up(tmp_path)
+        streams = [room.stream("m0", "a", settings={"beam_size": 1}) for _ in range(50)]
+        first = [asyncio.ensure_future(anext(stream)) for stream in streams]
+        batches = []
+        for _ in range(50):
+            batches.append(asyncio.create_task(texts(room.answer("m0", ["abc"], details=False))))
+            await until(lambda: len(worker.batches) == 1)
+            message = worker.asked("answer")[-1]
+            assert message["id"] not in room._streams
+            worker.say(answers(message))
+        for message in worker.asked("stream"):
+            worker.say({"id": message["id"], "done": {"text": "", "ids": []}, "rest": "", "warnings": []})
+        assert all("done" in item for item in await asyncio.gather(*first))
+        assert await asyncio.gather(*batches) == [["abc"]] * 50
+        for stream in streams:
+            await stream.aclose()
+        assert not worker.killed
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("nonsense", [{}, {"answers": [], "warnings": [], "written": 0, "ratio": 1.0}, {"refused": 1}])
+def test_a_worker_that_talks_nonsense_is_ended_and_its_work_done_by_another(tmp_path: Path, nonsense: Message) -> None:
+    async def check() -> None:
+        room, (worker, other) = made_up(tmp_path, workers=2)
+        asked = asyncio.create_task(texts(room.answer("m0", ["abc", "de"], details=False)))
+        await until(lambda: bool(worker.batches))
+        worker.say({"id": worker.asked("answer")[0]["id"], **nonsense})
+        assert worker.killed
+        worker.say(answers(worker.asked("answer")[0]))  # nobody listens to it any more
+        assert worker.batches
+        room._workers.workers.remove(worker)
+        room._lost(worker)
+        await until(lambda: bool(other.batches))
+        other.say(answers(other.asked("answer")[0]))
+        assert await asked == ["abc", "de"]
+        assert room.state().working_lines == room.state().waiting_lines == 0
+
+    asyncio.run(check())
