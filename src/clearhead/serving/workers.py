@@ -57,7 +57,8 @@ class WorkerProcess(asyncio.Protocol):
         with there:
             try:
                 worker._process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", "clearhead.serving.worker", str(there.fileno())),
+                    # -P: nothing of the working directory is imported
+                    *(sys.executable, "-P", "-m", "clearhead.serving.worker", str(there.fileno())),
                     stdin=asyncio.subprocess.DEVNULL,
                     pass_fds=[there.fileno()],
                     env={**os.environ, "OMP_NUM_THREADS": "1"},
