@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from clearhead.recipe import read_recipe
+from clearhead.errors import ModelFileError
+from clearhead.recipe import read_recipe, recipe_table
 from clearhead.serving.messages import Message, framed
 from clearhead.serving.room import Room
 from clearhead.serving.settings import ServeSettings
@@ -23,6 +24,9 @@ class MadeUp(WorkerProcess):
         super().__init__(heard)
         self.sent: list[Message] = []
         self.killed = False
+        self.refuses = False
+        """Whether it finds the file of every model damaged."""
+        self.loads = 0
 
     @property
     def pid(self) -> int:
@@ -30,6 +34,14 @@ class MadeUp(WorkerProcess):
 
     def send(self, message: Message) -> None:
         self.sent.append(message)
+
+    async def load(self, number: int, path: str, shown: str, *, foreign: bool) -> dict[str, Any]:
+        self.loads += 1
+        if self.refuses:
+            raise ModelFileError(f"{shown}: is damaged")
+        self.models.add(number)
+        recipe = recipe_table(read_recipe(None, "data.train=x.tsv"))
+        return {"facts": FACTS | {"fingerprint": Path(path).read_text()}, "recipe": recipe}
 
     def kill(self) -> None:
         self.killed = True
@@ -113,5 +125,24 @@ def test_a_worker_that_talks_nonsense_is_ended_and_its_work_done_by_another(tmp_
         other.say(answers(other.asked("answer")[0]))
         assert await asked == ["abc", "de"]
         assert room.state().working_lines == room.state().waiting_lines == 0
+
+    asyncio.run(check())
+
+
+def test_a_newer_model_is_tried_again_unless_its_file_was_refused(tmp_path: Path) -> None:
+    async def check() -> None:
+        room, (worker,) = made_up(tmp_path)
+        (tmp_path / "m.safetensors").write_text("newer")
+        room._workers.workers.clear()
+        assert await room.reload() == {"m0": "kept: no worker is there to load it"}
+        room._workers.workers.append(worker)
+        worker.refuses = True
+        for _ in range(2):
+            assert (await room.reload())["m0"].endswith("is damaged")
+        assert worker.loads == 1  # a file that was refused is not read again and again
+        (tmp_path / "m.safetensors").write_text("newest")
+        worker.refuses = False
+        assert await room.reload() == {"m0": "taken"}
+        assert room.state().troubles == {}
 
     asyncio.run(check())

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from clearhead.errors import ClearheadError
+from clearhead.errors import ClearheadError, ModelFileError, RecipeError
 from clearhead.machine import cores
 from clearhead.recipe import DecodingSpec, weights_of
 from clearhead.serving.about import AboutDesk
@@ -654,7 +654,6 @@ class Room:
                 return "unchanged"
             if signature == entry.troubled:
                 return f"kept: {entry.trouble}"
-            entry.troubled = signature
             new = self._catalogue.version(entry.name, entry.word)
             await self._complete(new)
             if not new.facts:
@@ -666,6 +665,8 @@ class Room:
             if words != entry.trouble:
                 log.error("%s: the newer model was not taken: %s", entry.name, words)
             entry.trouble = words
+            if new is not None and isinstance(error, ModelFileError | RecipeError):
+                entry.troubled = new.signature  # the same file is not tried again; what else went wrong may pass
             return f"kept: {words}"
         if new.fingerprint == entry.current.fingerprint:
             entry.current.signature, entry.trouble = new.signature, None

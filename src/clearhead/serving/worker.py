@@ -93,7 +93,9 @@ class Worker:
         reply = _tried(load)
         if "loaded" in reply:
             return reply
-        return {"unloaded": message["model"], "message": reply.get("failed") or reply["refused"]["message"]}
+        if "refused" in reply:
+            return {"unloaded": message["model"], "refused": True, "message": reply["refused"]["message"]}
+        return {"unloaded": message["model"], "refused": False, "message": reply["failed"]}
 
     def _open(self, message: Message) -> Reply:
         self._streams[message["id"]] = Stream(self._models[message["model"]], message)

@@ -131,7 +131,7 @@ class WorkerProcess(asyncio.Protocol):
     async def load(self, number: int, path: str, shown: str, *, foreign: bool) -> dict[str, Any]:
         """Load a version of a model; returns its facts, or raises why it cannot be loaded.
 
-        ``ConnectionError`` says that the worker is gone.
+        ``ModelFileError`` says that the file is to blame, ``ConnectionError`` that the worker is gone.
         """
         if self.gone.is_set():
             raise ConnectionError("the worker ended")
@@ -139,7 +139,7 @@ class WorkerProcess(asyncio.Protocol):
         self.send({"do": "load", "model": number, "path": path, "shown": shown, "foreign": foreign})
         reply: dict[str, Any] = await waiting
         if "unloaded" in reply:
-            raise ModelFileError(reply["message"])
+            raise (ModelFileError if reply["refused"] else ClearheadError)(reply["message"])
         self.models.add(number)
         return reply
 
