@@ -9,6 +9,7 @@ import pytest
 
 from clearhead.errors import ModelFileError
 from clearhead.recipe import read_recipe, recipe_table
+from clearhead.serving.faults import WorkerLost
 from clearhead.serving.messages import Message, framed
 from clearhead.serving.room import Room
 from clearhead.serving.settings import ServeSettings
@@ -144,5 +145,34 @@ def test_a_newer_model_is_tried_again_unless_its_file_was_refused(tmp_path: Path
         worker.refuses = False
         assert await room.reload() == {"m0": "taken"}
         assert room.state().troubles == {}
+
+    asyncio.run(check())
+
+
+def test_a_model_that_no_worker_has_is_not_waited_for(tmp_path: Path) -> None:
+    """Without any worker a request waits for one; the other model is answered as ever."""
+
+    async def check() -> None:
+        room, (worker,) = made_up(tmp_path, models=2, deadline_seconds=5)
+        worker.models.discard(room._catalogue["m0"].current.number)
+        room._workers.workers.clear()
+        asked = [asyncio.create_task(texts(room.answer(f"m{number}", ["abc"], details=False))) for number in (0, 0, 1)]
+        stream = room.stream("m0", "abc", settings={"beam_size": 1})
+        piece = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert room.state().waiting_lines == 3
+        room._workers.workers.append(worker)
+        room._wake()
+        await until(lambda: bool(worker.batches))
+        worker.say(answers(worker.asked("answer")[0]))
+        *lost, found = await asyncio.gather(*asked, return_exceptions=True)
+        assert found == ["abc"]
+        assert all(isinstance(one, WorkerLost) for one in lost)
+        with pytest.raises(WorkerLost):
+            await piece
+        with pytest.raises(WorkerLost):
+            await room.answer("m0", ["abc"])
+        assert room.state().waiting_lines == 0
 
     asyncio.run(check())

@@ -197,6 +197,18 @@ class Queue:
         self._again += found
         self.lines += sum(part.size for part in found)
 
+    def stranded(self, has: Callable[[int], bool]) -> list[Job]:
+        """The jobs that wait for a model which nobody has.
+
+        Args:
+            has: whether any worker has a model.
+        """
+        found = [job for batch in self._again if not has(batch.kind.model) for job, _ in batch.parts]
+        for kind, waiting in self._kinds.items():
+            if not has(kind.model):
+                found += [*waiting.fresh, *waiting.served]
+        return found
+
     def take(self, has: Callable[[int], bool], *, workers: int = 1, full: bool = False) -> LineBatch | None:
         """The next batch for a worker, None if nothing waits for it.
 

@@ -504,6 +504,10 @@ class Room:
             for stream in self._streams.values():
                 if stream.worker is None:
                     self._assign(stream)
+        if self._queue.lines and self._workers.workers:
+            held = set[int]().union(*(worker.models for worker in self._workers.workers))
+            for job in self._queue.stranded(held.__contains__):
+                job.fail(_nobody())
         while self._queue.lines:
             idle = [worker for worker in self._workers.workers if not worker.batches]
             for worker in sorted(idle, key=lambda one: one.streams):
@@ -615,13 +619,18 @@ class Room:
             self._wake()
 
     def _assign(self, stream: OpenStream) -> None:
-        """Give a stream to the worker that writes the fewest; without a worker it waits for one."""
+        """Give a stream to the worker that writes the fewest; without a worker it waits for one.
+
+        If there are workers, but none has the model, as its file was changed in place, waiting would not help.
+        """
         able = [worker for worker in self._workers.workers if stream.version.number in worker.models]
         if able:
             worker = min(able, key=lambda one: (one.streams, len(one.batches)))
             stream.worker = worker
             worker.streams += 1
             worker.send(stream.message | {"id": stream.number})
+        elif self._workers.workers:
+            stream.fail(_nobody())
 
     def _close(self, stream: OpenStream) -> None:
         del self._streams[stream.number]
@@ -698,6 +707,10 @@ class Room:
 def _finish(future: "asyncio.Future[None]") -> None:
     if not future.done():  # its client may have left
         future.set_result(None)
+
+
+def _nobody() -> WorkerLost:
+    return WorkerLost("no worker has the model: its file could not be loaded again; a reload takes the present one")
 
 
 _PLACES = {"answer": "lines", "score": "rows"}
