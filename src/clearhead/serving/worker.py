@@ -63,10 +63,15 @@ class Worker:
             for message in self._frames.feed(data):
                 wait = False
                 if message["do"] == "leave":
-                    self._streams.pop(message["id"], None)
+                    self._leave(message["id"])
                 else:
                     self._todo.append(message)
         return True
+
+    def _leave(self, number: int) -> None:
+        """Nobody waits for something any more: it is not begun, or not written on."""
+        self._streams.pop(number, None)
+        self._todo = deque(message for message in self._todo if message.get("id") != number)
 
     def _send(self, message: Message) -> None:
         self._connection.sendall(framed(message))
