@@ -9,7 +9,7 @@ import pytest
 
 from clearhead.errors import ModelFileError
 from clearhead.recipe import read_recipe, recipe_table
-from clearhead.serving.faults import WorkerLost
+from clearhead.serving.faults import Busy, WorkerLost
 from clearhead.serving.messages import Message, framed
 from clearhead.serving.room import Room
 from clearhead.serving.settings import ServeSettings
@@ -193,5 +193,29 @@ def test_a_look_whose_client_left_is_left(tmp_path: Path) -> None:
         lane.say({"id": made["id"], "document": '"mine"'})
         assert await looks[1] == "mine"
         assert len(lane.asked("leave")) == 1
+
+    asyncio.run(check())
+
+
+def test_long_lines_and_long_settings_fill_the_room_too(tmp_path: Path) -> None:
+    """Few lines may be many characters; those that workers have are counted, as they are kept until the end."""
+
+    async def check() -> None:
+        room, (worker,) = made_up(tmp_path, waiting_characters=1000)
+        asked = [asyncio.create_task(texts(room.answer("m0", ["a" * 400], details=False))) for _ in range(3)]
+        await until(lambda: bool(worker.batches))
+        with pytest.raises(Busy, match="characters"):
+            await asked[2]
+        with pytest.raises(Busy, match="characters"):
+            await room.answer("m0", ["a"], settings={"banned": list(range(300))})
+        while worker.batches:
+            worker.say(answers(worker.asked("answer")[-1]))
+            await asyncio.sleep(0)
+        assert await asyncio.gather(*asked[:2]) == [["a" * 400]] * 2
+        large = asyncio.create_task(texts(room.answer("m0", ["a" * 2000], details=False)))
+        await until(lambda: bool(worker.batches))  # an empty room takes any request
+        large.cancel()
+        await asyncio.wait([large])
+        assert room._characters == 0
 
     asyncio.run(check())

@@ -62,6 +62,8 @@ class Room:
         self._desk = AboutDesk()
         self._streams: dict[int, OpenStream] = {}
         self._jobs: set[Job] = set()
+        self._characters = 0
+        """Of all jobs."""
         self._stopping = self._stopped = False
         self._awake = False
         self._quiet = asyncio.Event()
@@ -442,13 +444,19 @@ class Room:
         if waiting and waiting + len(lines) > self.settings.waiting_lines:
             self._ends["busy"] += 1
             raise Busy(f"{waiting:,} lines are waiting", self._retry_after())
+        asked = json.dumps(message, sort_keys=True)
+        size, held = sum(sizes) + len(asked), self._characters
+        if held and held + size > self.settings.waiting_characters:  # a request keeps all its lines until it has ended
+            self._ends["busy"] += 1
+            raise Busy(f"requests of {held:,} characters are waiting", self._retry_after())
         loop, seconds = asyncio.get_running_loop(), self._seconds(deadline)
         future: asyncio.Future[None] = loop.create_future()
-        kind = JobKind(version.number, json.dumps(message, sort_keys=True), budget, alone)
+        kind = JobKind(version.number, asked, budget, alone)
         job = Job(kind, lines, sizes, message, lambda: _finish(future))
         late = TooLate(f"the answer was not ready within {seconds:g} seconds")
         timer = loop.call_later(seconds, job.fail, late)
         self._jobs.add(job)
+        self._characters += size
         self._quiet.clear()
         self._queue.add(job)
         self._wake()
@@ -464,6 +472,7 @@ class Room:
             timer.cancel()
             job.ended = True  # a client that left: its lines leave the queue, results of others are dropped
             self._jobs.discard(job)
+            self._characters -= size
             self._queue.discard(job)
             self._ends[end] += 1
             self._rest()
