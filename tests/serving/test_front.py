@@ -219,3 +219,15 @@ def test_long_lines_and_long_settings_fill_the_room_too(tmp_path: Path) -> None:
         assert room._characters == 0
 
     asyncio.run(check())
+
+
+def test_only_short_settings_are_remembered(tmp_path: Path) -> None:
+    async def check() -> None:
+        room, _ = made_up(tmp_path)
+        version = room._catalogue["m0"].current
+        for _ in range(2):
+            assert room._judged(version, {"beam_size": 3}).beam_size == 3
+            assert len(room._judged(version, {"banned": list(range(1000))}).banned) == 1000
+        assert list(version._specs) == ['{"beam_size": 3}']
+
+    asyncio.run(check())
