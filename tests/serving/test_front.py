@@ -201,7 +201,7 @@ def test_long_lines_and_long_settings_fill_the_room_too(tmp_path: Path) -> None:
     """Few lines may be many characters; those that workers have are counted, as they are kept until the end."""
 
     async def check() -> None:
-        room, (worker,) = made_up(tmp_path, waiting_characters=1000)
+        room, (worker,) = made_up(tmp_path, waiting_characters=1000, deadline_seconds=5)
         asked = [asyncio.create_task(texts(room.answer("m0", ["a" * 400], details=False))) for _ in range(3)]
         await until(lambda: bool(worker.batches))
         with pytest.raises(Busy, match="characters"):
@@ -229,5 +229,30 @@ def test_only_short_settings_are_remembered(tmp_path: Path) -> None:
             assert room._judged(version, {"beam_size": 3}).beam_size == 3
             assert len(room._judged(version, {"banned": list(range(1000))}).banned) == 1000
         assert list(version._specs) == ['{"beam_size": 3}']
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_worker_that_begins_what_was_left_before_is_freed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, awaited: bool
+) -> None:
+    """The client of the second batch leaves while the first one, for which somebody waits or not, is worked on."""
+    monkeypatch.setattr("clearhead.serving.room.ABANDONED", 0.05)
+
+    async def check() -> None:
+        room, (worker,) = made_up(tmp_path)
+        first = asyncio.create_task(texts(room.answer("m0", ["abc"], details=False)))
+        await until(lambda: len(worker.batches) == 1)
+        second = asyncio.create_task(room.answer("m0", ["abc"] * 256, details=False))
+        await until(lambda: len(worker.batches) == 2)
+        for task in (second,) if awaited else (first, second):
+            task.cancel()
+            await asyncio.wait([task])
+        if awaited:
+            await asyncio.sleep(0.1)  # the time that was agreed on when the client left passes
+            assert not worker.killed
+        worker.say(answers(worker.asked("answer")[0]))
+        await until(lambda: worker.killed)
 
     asyncio.run(check())

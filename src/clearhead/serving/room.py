@@ -66,6 +66,7 @@ class Room:
         """Of all jobs."""
         self._stopping = self._stopped = False
         self._awake = False
+        self._freeing: asyncio.TimerHandle | None = None
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._working = 0
@@ -477,17 +478,33 @@ class Room:
             self._ends[end] += 1
             self._rest()
             if end in ("left", "late"):
-                loop.call_later(ABANDONED, self._free_workers)
+                self._free_later(ABANDONED)
         self._counts["characters"] += sum(sizes)
         return job.results
 
     def _free_workers(self) -> None:
-        """End workers that have worked for long on what nobody waits for any more; they are started again."""
+        """End workers that have worked for long on what nobody waits for any more; they are started again.
+
+        While a worker has such a batch, which it may not have begun yet, this is called again.
+        """
+        self._freeing = None
         for worker in self._workers.workers:
-            jobs = [job for batch in worker.batches.values() for job, _ in batch.parts]
-            if jobs and all(job.ended for job in jobs) and time.monotonic() - worker.begun >= ABANDONED:
+            abandoned = [all(job.ended for job, _ in batch.parts) for batch in worker.batches.values()]
+            left = worker.begun + ABANDONED - time.monotonic()
+            if abandoned and all(abandoned) and left <= 0:
                 log.warning("worker %d is ended: nobody waits for its work any more", worker.pid)
                 worker.kill()
+            elif any(abandoned):
+                self._free_later(left if all(abandoned) else ABANDONED)
+
+    def _free_later(self, seconds: float) -> None:
+        """Call ``_free_workers`` in so many seconds, or earlier if that was agreed on before."""
+        loop = asyncio.get_running_loop()
+        if self._freeing is not None:
+            if self._freeing.when() <= loop.time() + seconds:
+                return
+            self._freeing.cancel()
+        self._freeing = loop.call_later(seconds, self._free_workers)
 
     def _retry_after(self) -> float:
         """Seconds until what waits now will be answered, roughly."""
