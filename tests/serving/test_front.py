@@ -183,7 +183,7 @@ def test_a_look_whose_client_left_is_left(tmp_path: Path) -> None:
         room, (worker,) = made_up(tmp_path)
         room._looks._worker = lane = MadeUp(room._looks._heard)
         lane.models = worker.models
-        looks = [asyncio.create_task(room.look("m0", "abc")) for _ in range(2)]
+        looks = [asyncio.create_task(room.look_as_json("m0", "abc")) for _ in range(2)]
         await until(lambda: len(lane.asked("look")) == 1)
         looks[0].cancel()
         await until(lambda: len(lane.asked("look")) == 2)
@@ -191,7 +191,7 @@ def test_a_look_whose_client_left_is_left(tmp_path: Path) -> None:
         assert [message["id"] for message in lane.asked("leave")] == [left["id"]]
         lane.say({"id": left["id"], "document": '"another"'})
         lane.say({"id": made["id"], "document": '"mine"'})
-        assert await looks[1] == "mine"
+        assert await looks[1] == '"mine"'
         assert len(lane.asked("leave")) == 1
 
     asyncio.run(check())
