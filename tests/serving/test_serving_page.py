@@ -112,6 +112,7 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert rows["tokens of an answer that a request asks for"] == f"{settings.answer_tokens:,}"
     assert rows["prompts of `/v1/completions`"] == f"{openai.PROMPTS}"
     assert rows["lines that wait"] == f"{settings.waiting_lines:,}"
+    assert rows["characters of requests that are not answered yet"] == f"{settings.waiting_characters:,}"
     assert rows["streams at a time"] == f"{settings.open_streams}"
     assert rows["looks that wait; one is made at a time"] == f"{settings.waiting_looks}"
     assert rows["connections"] == f"{connections.CONNECTIONS:,}"

@@ -51,7 +51,8 @@ class AboutDesk:
 
     async def _worked_out(self, version: Version, *how: str) -> dict[str, Any]:
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "clearhead.serving.about", version.source, str(version.path), *how),
+            # -P: nothing of the working directory is imported
+            *(sys.executable, "-P", "-m", "clearhead.serving.about", version.source, str(version.path), *how),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             env={**os.environ, "OMP_NUM_THREADS": "1"},

@@ -21,6 +21,11 @@ FEWEST_LINES = 4
 _numbers = count(1)
 
 
+def next_number() -> int:
+    """A number by which a worker knows what it is asked: batches and streams share them, as its replies do."""
+    return next(_numbers)
+
+
 @dataclass(frozen=True)
 class JobKind:
     """What lines must have in common to be answered together."""
@@ -95,7 +100,7 @@ class LineBatch:
     """Jobs, each with the places of its lines."""
     again: bool = False
     """Whether a worker was lost over these lines before."""
-    number: int = field(default_factory=lambda: next(_numbers))
+    number: int = field(default_factory=next_number)
 
     @property
     def size(self) -> int:
@@ -191,6 +196,18 @@ class Queue:
         found = batch.apart(again=again)
         self._again += found
         self.lines += sum(part.size for part in found)
+
+    def stranded(self, has: Callable[[int], bool]) -> list[Job]:
+        """The jobs that wait for a model which nobody has.
+
+        Args:
+            has: whether any worker has a model.
+        """
+        found = [job for batch in self._again if not has(batch.kind.model) for job, _ in batch.parts]
+        for kind, waiting in self._kinds.items():
+            if not has(kind.model):
+                found += [*waiting.fresh, *waiting.served]
+        return found
 
     def take(self, has: Callable[[int], bool], *, workers: int = 1, full: bool = False) -> LineBatch | None:
         """The next batch for a worker, None if nothing waits for it.

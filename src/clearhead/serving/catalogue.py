@@ -26,6 +26,8 @@ _DIRECTION = re.compile(r"(?:.*[^a-z])?([a-z]{2})[-_2]([a-z]{2})")
 _PROCESSES = Path("/proc/self/fd")
 _KEPT_SPECS = 256
 """Different settings whose judgement is remembered, for each version."""
+_KEPT_CHARACTERS = 1_000
+"""The longest settings, as JSON, that are remembered: lists of banned tokens may be far longer."""
 
 
 def names_of(words: Sequence[str]) -> dict[str, Path]:
@@ -122,11 +124,14 @@ class Version:
 
     def decoding(self, key: str, settings: Mapping[str, Any], limits: ServeSettings) -> DecodingSpec:
         """The way of decoding with the settings of a request, which ``key`` stands for; mistakes are ``Refused``."""
-        if key not in self._specs:
+        if (known := self._specs.get(key)) is not None:
+            return known
+        spec = self._judged(settings, limits)
+        if len(key) <= _KEPT_CHARACTERS:
             if len(self._specs) >= _KEPT_SPECS:
                 self._specs.clear()
-            self._specs[key] = self._judged(settings, limits)
-        return self._specs[key]
+            self._specs[key] = spec
+        return spec
 
     def _judged(self, settings: Mapping[str, Any], limits: ServeSettings) -> DecodingSpec:
         for name, most in (

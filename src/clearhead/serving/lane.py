@@ -64,10 +64,14 @@ class LookLane:
 
     async def _asked(self, version: Version, message: Mapping[str, Any]) -> dict[str, Any]:
         worker = await self._with(version)
-        self._number += 1
+        self._number = number = self._number + 1
         self._answer = asyncio.get_running_loop().create_future()
-        worker.send({**message, "id": self._number, "model": version.number})
-        return await self._until_gone(worker, self._answer)
+        worker.send({**message, "id": number, "model": version.number})
+        try:
+            return await self._until_gone(worker, self._answer)
+        except asyncio.CancelledError:  # the client has left, or it is too late
+            worker.send({"do": "leave", "id": number})
+            raise
 
     async def _until_gone(self, worker: WorkerProcess, answer: "asyncio.Future[dict[str, Any]]") -> dict[str, Any]:
         gone = asyncio.ensure_future(worker.gone.wait())

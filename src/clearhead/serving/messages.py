@@ -2,7 +2,7 @@
 
 From the front, ``do`` says what is asked; ``model`` is the number of a loaded version of a model:
 
-    load      model, path, shown, foreign     → loaded, facts, recipe | unloaded, message
+    load      model, path, shown, foreign     → loaded, facts, recipe | unloaded, refused, message
     drop      model
     answer    id, model, settings, n_best, details, verbatim, lines, numbers → id, answers, warnings, ratio
     score     id, model, rows                 → id, scores
@@ -17,7 +17,9 @@ Nothing is unpickled, and a message has a largest size, so that neither side can
 
 import json
 import struct
+import traceback
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 Message = Mapping[str, Any]
@@ -28,6 +30,12 @@ _LENGTH = struct.Struct("!I")
 
 class BrokenMessage(Exception):
     """What arrived is no message: the other side is not what it should be."""
+
+
+def kind_and_place(error: Exception) -> str:
+    """What is told of an unforeseen error: its message may hold what was asked, which nobody logs."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {Path(place.filename).name}, line {place.lineno}"
 
 
 def framed(message: Message) -> bytes:

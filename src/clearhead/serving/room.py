@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from clearhead.errors import ClearheadError
+from clearhead.errors import ClearheadError, ModelFileError, RecipeError
 from clearhead.machine import cores
 from clearhead.recipe import DecodingSpec, weights_of
 from clearhead.serving.about import AboutDesk
-from clearhead.serving.batching import Job, JobKind, LineBatch, Queue
+from clearhead.serving.batching import Job, JobKind, LineBatch, Queue, next_number
 from clearhead.serving.catalogue import Catalogue, Entry, Version, names_of, signature_of
 from clearhead.serving.faults import Busy, Fault, Refused, TooLate, WorkerLost
 from clearhead.serving.lane import LookLane
@@ -61,10 +61,12 @@ class Room:
         self._looks = LookLane(settings.waiting_looks)
         self._desk = AboutDesk()
         self._streams: dict[int, OpenStream] = {}
-        self._opened = 0
         self._jobs: set[Job] = set()
+        self._characters = 0
+        """Of all jobs."""
         self._stopping = self._stopped = False
         self._awake = False
+        self._freeing: asyncio.TimerHandle | None = None
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._working = 0
@@ -257,9 +259,8 @@ class Room:
         if not version.facts["streams"]:
             raise Refused("model", f"a model of family {version.facts['family']} does not write text")
         message = {"do": "trace", "prompt": prompt, "ids": list(ids), "top": top}
-        self._opened += 1
         found = await self._done(
-            version, [prompt], message, sizes=[len(prompt)], budget=1, deadline=deadline, alone=self._opened
+            version, [prompt], message, sizes=[len(prompt)], budget=1, deadline=deadline, alone=next_number()
         )
         tokens: list[TracedToken] = found[0]
         return tokens
@@ -289,9 +290,8 @@ class Room:
         if len(self._streams) >= self.settings.open_streams:
             self._ends["busy"] += 1
             raise Busy(f"{len(self._streams)} answers are being streamed", self._retry_after())
-        self._opened += 1
         message = {"do": "stream", "settings": asked, "verbatim": verbatim, "line": line, "model": version.number}
-        stream = OpenStream(self._opened, version, message)
+        stream = OpenStream(next_number(), version, message)
         self._streams[stream.number] = stream
         self._quiet.clear()
         end = "left"
@@ -445,13 +445,19 @@ class Room:
         if waiting and waiting + len(lines) > self.settings.waiting_lines:
             self._ends["busy"] += 1
             raise Busy(f"{waiting:,} lines are waiting", self._retry_after())
+        asked = json.dumps(message, sort_keys=True)
+        size, held = sum(sizes) + len(asked), self._characters
+        if held and held + size > self.settings.waiting_characters:  # a request keeps all its lines until it has ended
+            self._ends["busy"] += 1
+            raise Busy(f"requests of {held:,} characters are waiting", self._retry_after())
         loop, seconds = asyncio.get_running_loop(), self._seconds(deadline)
         future: asyncio.Future[None] = loop.create_future()
-        kind = JobKind(version.number, json.dumps(message, sort_keys=True), budget, alone)
+        kind = JobKind(version.number, asked, budget, alone)
         job = Job(kind, lines, sizes, message, lambda: _finish(future))
         late = TooLate(f"the answer was not ready within {seconds:g} seconds")
         timer = loop.call_later(seconds, job.fail, late)
         self._jobs.add(job)
+        self._characters += size
         self._quiet.clear()
         self._queue.add(job)
         self._wake()
@@ -467,21 +473,38 @@ class Room:
             timer.cancel()
             job.ended = True  # a client that left: its lines leave the queue, results of others are dropped
             self._jobs.discard(job)
+            self._characters -= size
             self._queue.discard(job)
             self._ends[end] += 1
             self._rest()
             if end in ("left", "late"):
-                loop.call_later(ABANDONED, self._free_workers)
+                self._free_later(ABANDONED)
         self._counts["characters"] += sum(sizes)
         return job.results
 
     def _free_workers(self) -> None:
-        """End workers that have worked for long on what nobody waits for any more; they are started again."""
+        """End workers that have worked for long on what nobody waits for any more; they are started again.
+
+        While a worker has such a batch, which it may not have begun yet, this is called again.
+        """
+        self._freeing = None
         for worker in self._workers.workers:
-            jobs = [job for batch in worker.batches.values() for job, _ in batch.parts]
-            if jobs and all(job.ended for job in jobs) and time.monotonic() - worker.begun >= ABANDONED:
+            abandoned = [all(job.ended for job, _ in batch.parts) for batch in worker.batches.values()]
+            left = worker.begun + ABANDONED - time.monotonic()
+            if abandoned and all(abandoned) and left <= 0:
                 log.warning("worker %d is ended: nobody waits for its work any more", worker.pid)
                 worker.kill()
+            elif any(abandoned):
+                self._free_later(left if all(abandoned) else ABANDONED)
+
+    def _free_later(self, seconds: float) -> None:
+        """Call ``_free_workers`` in so many seconds, or earlier if that was agreed on before."""
+        loop = asyncio.get_running_loop()
+        if self._freeing is not None:
+            if self._freeing.when() <= loop.time() + seconds:
+                return
+            self._freeing.cancel()
+        self._freeing = loop.call_later(seconds, self._free_workers)
 
     def _retry_after(self) -> float:
         """Seconds until what waits now will be answered, roughly."""
@@ -507,6 +530,10 @@ class Room:
             for stream in self._streams.values():
                 if stream.worker is None:
                     self._assign(stream)
+        if self._queue.lines and self._workers.workers:
+            held = set[int]().union(*(worker.models for worker in self._workers.workers))
+            for job in self._queue.stranded(held.__contains__):
+                job.fail(_nobody())
         while self._queue.lines:
             idle = [worker for worker in self._workers.workers if not worker.batches]
             for worker in sorted(idle, key=lambda one: one.streams):
@@ -544,18 +571,19 @@ class Room:
                 if (stream := self._streams.get(number)) is not None:
                     stream.piece(text)
             return
-        batch = worker.batches.pop(message["id"], None)
+        batch = worker.batches.get(message["id"])
         if batch is None:
             self._heard_of_stream(message)
             return
-        now = time.monotonic()
-        self._working -= batch.size
-        self._pace += 0.1 * ((now - worker.begun) / batch.size - self._pace)
-        worker.begun = now
         if "refused" in message or "failed" in message:
             self._refused(batch, message)
         else:
             self._answered(batch, message)
+        del worker.batches[batch.number]  # after nonsense it stays: it is given back when the worker is gone
+        now = time.monotonic()
+        self._working -= batch.size
+        self._pace += 0.1 * ((now - worker.begun) / batch.size - self._pace)
+        worker.begun = now
         self._wake()
 
     def _heard_of_stream(self, message: dict[str, Any]) -> None:
@@ -572,12 +600,14 @@ class Room:
         if "answers" in message:
             warnings = {index: words for index, *words in message["warnings"]}
             results = [(answers, warnings.get(index, [])) for index, answers in enumerate(message["answers"])]
+        else:
+            results = message["scores"] if "scores" in message else [message["tokens"]]
+        answered = list(zip(batch.lines(), results, strict=True))  # whole, or not at all
+        if "answers" in message:
             self._counts["written"] += message["written"]
             ratios, model = self._queue.ratios, batch.kind.model
             ratios[model] = 0.8 * ratios.get(model, message["ratio"]) + 0.2 * message["ratio"]
-        else:
-            results = message["scores"] if "scores" in message else [message["tokens"]]
-        for (job, place), result in zip(batch.lines(), results, strict=True):
+        for (job, place), result in answered:
             job.answered(place, result)
         self._counts["batches"] += 1
         self._counts["lines"] += batch.size
@@ -615,13 +645,18 @@ class Room:
             self._wake()
 
     def _assign(self, stream: OpenStream) -> None:
-        """Give a stream to the worker that writes the fewest; without a worker it waits for one."""
+        """Give a stream to the worker that writes the fewest; without a worker it waits for one.
+
+        If there are workers, but none has the model, as its file was changed in place, waiting would not help.
+        """
         able = [worker for worker in self._workers.workers if stream.version.number in worker.models]
         if able:
             worker = min(able, key=lambda one: (one.streams, len(one.batches)))
             stream.worker = worker
             worker.streams += 1
             worker.send(stream.message | {"id": stream.number})
+        elif self._workers.workers:
+            stream.fail(_nobody())
 
     def _close(self, stream: OpenStream) -> None:
         del self._streams[stream.number]
@@ -654,7 +689,6 @@ class Room:
                 return "unchanged"
             if signature == entry.troubled:
                 return f"kept: {entry.trouble}"
-            entry.troubled = signature
             new = self._catalogue.version(entry.name, entry.word)
             await self._complete(new)
             if not new.facts:
@@ -666,6 +700,8 @@ class Room:
             if words != entry.trouble:
                 log.error("%s: the newer model was not taken: %s", entry.name, words)
             entry.trouble = words
+            if new is not None and isinstance(error, ModelFileError | RecipeError):
+                entry.troubled = new.signature  # the same file is not tried again; what else went wrong may pass
             return f"kept: {words}"
         if new.fingerprint == entry.current.fingerprint:
             entry.current.signature, entry.trouble = new.signature, None
@@ -697,6 +733,10 @@ class Room:
 def _finish(future: "asyncio.Future[None]") -> None:
     if not future.done():  # its client may have left
         future.set_result(None)
+
+
+def _nobody() -> WorkerLost:
+    return WorkerLost("no worker has the model: its file could not be loaded again; a reload takes the present one")
 
 
 _PLACES = {"answer": "lines", "score": "rows"}

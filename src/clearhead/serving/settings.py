@@ -31,6 +31,8 @@ class ServeSettings:
     """The longest line."""
     waiting_lines: int = 20_000
     """Lines that may wait to be answered; beyond it, requests are turned away."""
+    waiting_characters: int = 32_000_000
+    """Characters of the requests that are not answered yet, settings included; beyond it, requests are turned away."""
     waiting_looks: int = 8
     """Looks that may wait, as one is made at a time."""
     open_streams: int = 64

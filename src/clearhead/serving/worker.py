@@ -10,7 +10,6 @@ import signal
 import socket
 import sys
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +18,7 @@ from pathlib import Path
 from clearhead.errors import ClearheadError
 from clearhead.predictor import Predictor, leave_with, one_thread
 from clearhead.serving.loading import described, loaded
-from clearhead.serving.messages import BrokenMessage, Frames, Message, framed
+from clearhead.serving.messages import BrokenMessage, Frames, Message, framed, kind_and_place
 from clearhead.serving.work import Reply, Stream, answer, look, refusal, score, trace
 
 NICER = 5
@@ -64,10 +63,15 @@ class Worker:
             for message in self._frames.feed(data):
                 wait = False
                 if message["do"] == "leave":
-                    self._streams.pop(message["id"], None)
+                    self._leave(message["id"])
                 else:
                     self._todo.append(message)
         return True
+
+    def _leave(self, number: int) -> None:
+        """Nobody waits for something any more: it is not begun, or not written on."""
+        self._streams.pop(number, None)
+        self._todo = deque(message for message in self._todo if message.get("id") != number)
 
     def _send(self, message: Message) -> None:
         self._connection.sendall(framed(message))
@@ -94,7 +98,9 @@ class Worker:
         reply = _tried(load)
         if "loaded" in reply:
             return reply
-        return {"unloaded": message["model"], "message": reply.get("failed") or reply["refused"]["message"]}
+        if "refused" in reply:
+            return {"unloaded": message["model"], "refused": True, "message": reply["refused"]["message"]}
+        return {"unloaded": message["model"], "refused": False, "message": reply["failed"]}
 
     def _open(self, message: Message) -> Reply:
         self._streams[message["id"]] = Stream(self._models[message["model"]], message)
@@ -124,9 +130,7 @@ def _tried(work: Callable[[], Reply]) -> Reply:
     except ClearheadError as error:
         return refusal(error)
     except Exception as error:
-        # the message of an unforeseen error may hold what was asked, which nobody logs: its kind and place say enough
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        return {"failed": f"{type(error).__name__} in {Path(place.filename).name}, line {place.lineno}"}
+        return {"failed": kind_and_place(error)}
 
 
 def main(descriptor: int) -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import ClearheadError, ModelFileError
-from clearhead.serving.messages import BrokenMessage, Frames, Message, framed
+from clearhead.serving.messages import BrokenMessage, Frames, Message, framed, kind_and_place
 
 if TYPE_CHECKING:
     from clearhead.serving.batching import LineBatch
@@ -37,6 +37,7 @@ class WorkerProcess(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._loading: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._broken = False
         self.gone = asyncio.Event()
         """Set when the connection is closed, after everything that the worker sent was heard."""
         self.models: set[int] = set()
@@ -56,7 +57,8 @@ class WorkerProcess(asyncio.Protocol):
         with there:
             try:
                 worker._process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", "clearhead.serving.worker", str(there.fileno())),
+                    # -P: nothing of the working directory is imported
+                    *(sys.executable, "-P", "-m", "clearhead.serving.worker", str(there.fileno())),
                     stdin=asyncio.subprocess.DEVNULL,
                     pass_fds=[there.fileno()],
                     env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -88,7 +90,9 @@ class WorkerProcess(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Hear what is complete."""
+        """Hear what is complete; a worker that talks nonsense is ended, and nothing more is heard of it."""
+        if self._broken:
+            return
         try:
             for message in self._frames.feed(data):
                 number = message.get("loaded", message.get("unloaded"))
@@ -98,7 +102,15 @@ class WorkerProcess(asyncio.Protocol):
                     waiting.set_result(message)
         except BrokenMessage as error:
             log.error("worker %d: %s", self.pid, error)
-            self.kill()
+            self._break()
+        except Exception as error:
+            log.error("worker %d: a message that makes no sense: %s", self.pid, kind_and_place(error))
+            self._break()
+
+    def _break(self) -> None:
+        """End a worker that cannot be understood; its work is given to others when it is gone."""
+        self._broken = True
+        self.kill()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The process has ended, or is about to."""
@@ -119,7 +131,7 @@ class WorkerProcess(asyncio.Protocol):
     async def load(self, number: int, path: str, shown: str, *, foreign: bool) -> dict[str, Any]:
         """Load a version of a model; returns its facts, or raises why it cannot be loaded.
 
-        ``ConnectionError`` says that the worker is gone.
+        ``ModelFileError`` says that the file is to blame, ``ConnectionError`` that the worker is gone.
         """
         if self.gone.is_set():
             raise ConnectionError("the worker ended")
@@ -127,7 +139,7 @@ class WorkerProcess(asyncio.Protocol):
         self.send({"do": "load", "model": number, "path": path, "shown": shown, "foreign": foreign})
         reply: dict[str, Any] = await waiting
         if "unloaded" in reply:
-            raise ModelFileError(reply["message"])
+            raise (ModelFileError if reply["refused"] else ClearheadError)(reply["message"])
         self.models.add(number)
         return reply
 
