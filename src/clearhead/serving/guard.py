@@ -91,7 +91,9 @@ class Guard:
             return
         finally:
             self.held -= held_before.bytes
-        await self.app(scope, _Replay(body, receive), send)
+        replay = _Replay(body, receive)
+        del body  # whoever reads it decides how long it is held
+        await self.app(scope, replay, send)
 
     def _require_host(self, scope: Scope, headers: "_Headers") -> None:
         given = headers.all(b"host")
