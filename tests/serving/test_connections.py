@@ -288,11 +288,15 @@ def test_what_takes_too_long_at_the_end_is_cut_off() -> None:
 
         asyncio.run_coroutine_threadsafe(held(), server.loop).result(PATIENCE)
         body = run_of("ab")
-        with server.connect(head(server, body) + body):
+        with server.connect(head(server, body) + body) as connection:
             asyncio.run_coroutine_threadsafe(room.entered.wait(), server.loop).result(PATIENCE)
             server.stop()
             assert server.ended() == 1
+            told, _, content = all_of(connection).partition(b"\r\n\r\n")
         assert room.cancelled == 1
+    assert told.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 5" in told.lower()
+    assert json.loads(content)["error"] == {"message": "the server is stopping", "code": "busy"}
 
 
 def test_the_limits_are_what_the_documentation_says() -> None:

@@ -1,5 +1,6 @@
 """The application: all endpoints, what measures them, and what guards them."""
 
+import asyncio
 import os
 import sys
 import traceback
@@ -16,8 +17,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clearhead.serving import api, health, libretranslate, metrics, openai, openapi, page
 from clearhead.serving.endpoints import Answering
+from clearhead.serving.faults import Busy
 from clearhead.serving.guard import Guard
-from clearhead.serving.replies import failure
+from clearhead.serving.replies import failure, fault_reply
 from clearhead.serving.settings import ServeSettings
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ SAFE = [
     (b"cache-control", b"no-store"),
 ]
 POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+RESTART_SECONDS = 5.0
+"""When a client whose request was cut off may try again."""
 
 
 def make_app(
@@ -71,6 +75,8 @@ def make_app(
 class Sealed:
     """Middleware that puts headers for browsers on every response, and ends a bug with one line on standard error.
 
+    A request that is cut off as the server stops is answered as well, if its response has not begun.
+
     Args:
         app: what answers.
     """
@@ -93,6 +99,10 @@ class Sealed:
 
         try:
             await self.app(scope, receive, sealed)
+        except asyncio.CancelledError:  # the server stops, and this took longer than it could wait
+            if not begun:
+                await fault_reply(scope["path"], Busy("the server is stopping", RESTART_SECONDS))(scope, receive, sealed)
+            raise
         except Exception as error:
             report_bug(error)
             if not begun:
