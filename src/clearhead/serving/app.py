@@ -101,7 +101,9 @@ class Sealed:
             await self.app(scope, receive, sealed)
         except asyncio.CancelledError:  # the server stops, and this took longer than it could wait
             if not begun:
-                await fault_reply(scope["path"], Busy("the server is stopping", RESTART_SECONDS))(scope, receive, sealed)
+                await fault_reply(scope["path"], Busy("the server is stopping", RESTART_SECONDS))(
+                    scope, receive, sealed
+                )
             raise
         except Exception as error:
             report_bug(error)
