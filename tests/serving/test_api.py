@@ -126,8 +126,8 @@ def test_what_is_too_much_is_refused_before_its_items_are_looked_at(path: str, b
 
 
 def test_a_list_among_the_settings_is_short() -> None:
-    words = error_of(posted_to("/api/run", {"lines": [], "settings": {"ban": [1] * 1_001}}))["message"]
-    assert words == "settings.ban may have at most 1000 items"
+    words = error_of(posted_to("/api/run", {"lines": [], "settings": {"banned": [1] * 100_001}}))["message"]
+    assert words == "settings.banned may have at most 100,000 items"
 
 
 def test_a_request_that_waits_does_not_hold_its_body(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ SILENT_SECONDS = 5.0
 BODIES_BYTES = 64 << 20
 """Bytes of all bodies that are being read at a time; beyond it, requests are turned away."""
 UNTRUSTED_BYTES = 16 << 20
-"""The same for those that may have the token in their body: whoever does not have it cannot fill the place of others."""
+"""The same for bodies that may have the token in them: whoever does not have it cannot fill the place of others."""
 SMALL_BYTES = 64 << 10
 """A body up to this size is read in any case; the number of connections bounds their sum."""
 DRAINED_BYTES, DRAINED_SECONDS = 16 << 20, 2.0

@@ -21,6 +21,8 @@ KEYS = 50
 """Most fields of a body, and of an object in it."""
 ITEMS = 1_000
 """Most items of a list, where it is not one of lines."""
+SETTING_ITEMS = 100_000
+"""Most items of a list among the settings, as the recipe's own limit for banned tokens."""
 COLUMNS = 10
 """Most columns of a row; the model says how many it has."""
 
@@ -43,8 +45,8 @@ class GivenBody(BaseModel):
 
 def _setting(value: Any) -> Any:
     """One setting of ``[decoding]``: a plain value. What it may be is for the recipe to say."""
-    if isinstance(value, list) and len(value) > ITEMS:
-        raise PydanticCustomError("setting", "may have at most {most} items", {"most": ITEMS})
+    if isinstance(value, list) and len(value) > SETTING_ITEMS:
+        raise PydanticCustomError("setting", "may have at most {most} items", {"most": f"{SETTING_ITEMS:,}"})
     if isinstance(value, list) and all(isinstance(item, int) and not isinstance(item, bool) for item in value):
         return value
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and abs(value) < float("inf")):
@@ -246,11 +248,20 @@ class CompletionReply(GivenBody):
     usage: dict[str, int] | None = None
 
 
+class OpenAIModel(GivenBody):
+    """A model, as OpenAI describes it."""
+
+    id: str
+    object: str
+    created: int
+    owned_by: str
+
+
 class OpenAIModels(GivenBody):
     """OpenAI's list of models."""
 
     object: str
-    data: list[dict[str, Any]]
+    data: list[OpenAIModel]
 
 
 Body = TypeVar("Body", bound=TakenBody)
