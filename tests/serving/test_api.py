@@ -437,3 +437,8 @@ def test_a_bug_is_500_without_a_word_of_the_request(capsys: pytest.CaptureFixtur
     assert "this is a bug in clearhead: ValueError at test_api.py:" in log
     assert "secret" not in log + reply.text
     assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("path", ["/api/models%0A", "/api/models%0a%0a", "/api/models/", "/%0A"])
+def test_a_path_is_a_route_only_as_a_whole(path: str) -> None:
+    assert got(path).status_code == 404

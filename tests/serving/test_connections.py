@@ -144,6 +144,16 @@ def test_a_head_without_end_is_refused(server: Live) -> None:
     alive(server)
 
 
+@pytest.mark.parametrize(("size", "status"), [(60_000, b"200"), (70_000, b"400")])
+def test_a_long_head_that_comes_at_once_is_refused(size: int, status: bytes) -> None:
+    """In one piece, so that it is complete before its bytes are counted."""
+    with live(FakeRoom) as server:
+        more = b"\r\nConnection: close\r\nX-Long: %b\r\n\r\n" % (b"x" * size)
+        long = (LIVE % server.port).replace(b"\r\n\r\n", more)
+        with server.connect(long) as connection:
+            assert all_of(connection).startswith(b"HTTP/1.1 " + status)
+
+
 def test_trailers_without_end_are_refused(server: Live) -> None:
     """They come after the body, where no head is counted."""
     begin = head(server, b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")

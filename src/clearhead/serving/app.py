@@ -2,11 +2,12 @@
 
 import asyncio
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -56,7 +57,7 @@ def make_app(
     """
     openapi.document_bytes(ENDPOINTS, settings)
     routes = [
-        Route(endpoint.path, Answering(endpoint, room, settings, ENDPOINTS), methods=[endpoint.method])
+        WholeRoute(endpoint.path, Answering(endpoint, room, settings, ENDPOINTS), methods=[endpoint.method])
         for endpoint in ENDPOINTS
     ]
     router = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed, Exception: _bug})
@@ -70,6 +71,14 @@ def make_app(
         keyed_paths=[endpoint.path for endpoint in ENDPOINTS if endpoint.key_in_body],
     )
     return metrics.Meter(Sealed(guard), room, ENDPOINTS, log if settings.access_log else None)
+
+
+class WholeRoute(Route):
+    """A route that is the whole path: Starlette's own pattern ends with $, which a line break may follow."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$") + r"\Z")
 
 
 class Sealed:
