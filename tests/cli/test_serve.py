@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+import clearhead
+from clearhead.cli import serve
 from tests.cli.forked import Forked
 from tests.cli.typed import typed
 from tests.training.toy import SMALL, write_pairs
@@ -170,6 +172,17 @@ def test_a_wrong_token_file_is_refused(run: Path, content: bytes, tmp_path: Path
     assert found.returncode == 2
     assert "token" in found.stderr
     assert len(found.stderr.splitlines()) == 1
+
+
+def test_an_empty_token_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sets it wants a token to be asked for, and would serve without one."""
+    monkeypatch.setenv(serve.TOKEN, "")
+    with pytest.raises(clearhead.RecipeError, match="CLEARHEAD_TOKEN: is set, but empty"):
+        serve._token(None)
+    monkeypatch.setenv(serve.TOKEN, TOKEN)
+    assert serve._token(None) == TOKEN
+    monkeypatch.delenv(serve.TOKEN)
+    assert serve._token(None) is None
 
 
 def test_a_port_that_is_taken_is_one_message(run: Path) -> None:

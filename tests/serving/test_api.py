@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+import sys
 from typing import Any
 
 import httpx
 import pytest
 from starlette.types import Message
 
-from clearhead.serving.app import make_app
+from clearhead.serving import endpoints, wire
+from clearhead.serving.app import ENDPOINTS, make_app
 from clearhead.serving.faults import Busy, Fault, Refused, TooLate, WorkerLost
 from clearhead.serving.settings import ServeSettings
 from tests.serving.client import connected, error_of
@@ -94,10 +96,67 @@ def test_a_wrong_field_is_named_with_its_place(body: Any, where: str, words: str
     assert words in error["message"]
 
 
-def test_all_mistakes_are_told_at_once_but_not_thousands() -> None:
+def test_all_mistakes_are_told_at_once_but_of_a_list_only_the_first() -> None:
+    """A list with a mistake in each item would take seconds and a gigabyte to report."""
     words = error_of(posted_to("/api/run", {"lines": [1] * 50, "n_best": 0}))["message"]
-    assert words.startswith("lines.0 must be text; lines.1 must be text; ")
-    assert words.endswith("; and 46 more")
+    assert words == "lines.0 must be text; n_best must be at least 1"
+    words = error_of(posted_to("/api/run", {f"key{number}": 0 for number in range(9)}))["message"]
+    assert words.endswith("; and 5 more")
+    words = error_of(posted_to("/api/score", {"rows": [[1, 2], [3, 4]]}))["message"]
+    assert words == "rows.0.0 must be text"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "where"),
+    [
+        ("/api/run", {"lines": [0] * 2_001}, "lines"),
+        ("/api/score", {"rows": [0] * 2_001}, "rows"),
+        ("/v1/completions", {"prompt": [0] * 2_001}, "prompt"),
+        ("/translate", {"q": [0] * 2_001}, "q"),
+        ("/api/run", {"lines": [], "settings": {str(key): {} for key in range(51)}}, "settings"),
+        ("/v1/completions", {"stream_options": {str(key): {} for key in range(51)}}, "stream_options"),
+        ("/api/run", {str(key): 0 for key in range(51)}, ""),
+    ],
+)
+def test_what_is_too_much_is_refused_before_its_items_are_looked_at(path: str, body: Any, where: str) -> None:
+    with pytest.raises(Refused, match=r"too many|51 fields") as caught:
+        wire.checked(next(one.takes for one in ENDPOINTS if one.path == path and one.takes), body, 2_000)
+    assert caught.value.where == where
+    assert posted_to(path, body).status_code == 422
+
+
+def test_a_list_among_the_settings_is_short() -> None:
+    words = error_of(posted_to("/api/run", {"lines": [], "settings": {"banned": [1] * 100_001}}))["message"]
+    assert words == "settings.banned may have at most 100,000 items"
+
+
+def test_a_request_that_waits_does_not_hold_its_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what was checked is kept: neither the bytes nor the parsed value."""
+    kept: list[Any] = []
+    counts: list[int] = []
+
+    class Curious(FakeRoom):
+        async def answer(self, *arguments: Any, **named: Any) -> Any:
+            counts.extend(sys.getrefcount(one) for one in kept)
+            return await super().answer(*arguments, **named)
+
+    def read(body: bytes) -> Any:
+        value = wire.read_json(body)
+        kept.extend((body, value))
+        return value
+
+    parts = [b'{"lines": ["ab"', b"]}"]
+
+    async def receive() -> Message:
+        if not parts:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+
+    monkeypatch.setattr(endpoints, "read_json", read)
+    app = make_app(Curious(), ServeSettings())
+    start, _ = asyncio.run(answered(app, {"headers": posted(chunked=True)}, receive))
+    assert start["status"] == 200
+    assert counts == [3, 3]  # our list, the loop's variable and the argument of getrefcount
 
 
 @pytest.mark.parametrize(
@@ -378,3 +437,8 @@ def test_a_bug_is_500_without_a_word_of_the_request(capsys: pytest.CaptureFixtur
     assert "this is a bug in clearhead: ValueError at test_api.py:" in log
     assert "secret" not in log + reply.text
     assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("path", ["/api/models%0A", "/api/models%0a%0a", "/api/models/", "/%0A"])
+def test_a_path_is_a_route_only_as_a_whole(path: str) -> None:
+    assert got(path).status_code == 404

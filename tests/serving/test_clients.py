@@ -109,7 +109,11 @@ def test_openai_reads_our_errors(client: openai.OpenAI, server: Live) -> None:
 
 
 def test_openai_lists_models(client: openai.OpenAI) -> None:
-    assert [model.id for model in client.models.list()] == ["lm"]
+    (listed,) = client.models.list()
+    assert listed.id == "lm"
+    assert client.models.retrieve("lm") == listed
+    with pytest.raises(openai.NotFoundError):
+        client.models.retrieve("nobody")
 
 
 def test_libretranslate_translates(server: Live, models: dict[str, Path]) -> None:

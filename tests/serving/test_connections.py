@@ -144,6 +144,16 @@ def test_a_head_without_end_is_refused(server: Live) -> None:
     alive(server)
 
 
+@pytest.mark.parametrize(("size", "status"), [(60_000, b"200"), (70_000, b"400")])
+def test_a_long_head_that_comes_at_once_is_refused(size: int, status: bytes) -> None:
+    """In one piece, so that it is complete before its bytes are counted."""
+    with live(FakeRoom) as server:
+        more = b"\r\nConnection: close\r\nX-Long: %b\r\n\r\n" % (b"x" * size)
+        long = (LIVE % server.port).replace(b"\r\n\r\n", more)
+        with server.connect(long) as connection:
+            assert all_of(connection).startswith(b"HTTP/1.1 " + status)
+
+
 def test_trailers_without_end_are_refused(server: Live) -> None:
     """They come after the body, where no head is counted."""
     begin = head(server, b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
@@ -288,11 +298,15 @@ def test_what_takes_too_long_at_the_end_is_cut_off() -> None:
 
         asyncio.run_coroutine_threadsafe(held(), server.loop).result(PATIENCE)
         body = run_of("ab")
-        with server.connect(head(server, body) + body):
+        with server.connect(head(server, body) + body) as connection:
             asyncio.run_coroutine_threadsafe(room.entered.wait(), server.loop).result(PATIENCE)
             server.stop()
             assert server.ended() == 1
+            told, _, content = all_of(connection).partition(b"\r\n\r\n")
         assert room.cancelled == 1
+    assert told.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 5" in told.lower()
+    assert json.loads(content)["error"] == {"message": "the server is stopping", "code": "busy"}
 
 
 def test_the_limits_are_what_the_documentation_says() -> None:

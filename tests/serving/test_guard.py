@@ -157,6 +157,7 @@ def test_a_body_over_the_limit_is_not_kept() -> None:
 
 def test_many_large_bodies_at_once_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarding, "BODIES_BYTES", 1_500)
+    monkeypatch.setattr(guarding, "SMALL_BYTES", 999)
     release = asyncio.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -182,6 +183,51 @@ def test_many_large_bodies_at_once_are_turned_away(monkeypatch: pytest.MonkeyPat
 
     guard = Guard(app, ServeSettings(), port=8000)
     assert asyncio.run(both()) == (503, 0)
+
+
+@pytest.mark.parametrize(
+    ("token", "path", "size", "status"),
+    [
+        (True, "/api/run", 100, 200),
+        (True, "/translate", 100, 200),
+        (False, "/translate", 50, 200),  # small: the token may be in it
+        (False, "/translate", 100, 503),
+    ],
+)
+def test_whoever_has_no_token_cannot_keep_others_out(
+    monkeypatch: pytest.MonkeyPatch, token: bool, path: str, size: int, status: int
+) -> None:
+    """Bodies without the token have filled their place."""
+    for name, most in (("BODIES_BYTES", 1_000), ("UNTRUSTED_BYTES", 500), ("SMALL_BYTES", 50)):
+        monkeypatch.setattr(guarding, name, most)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def endless() -> Message:
+        if guard.untrusted < 500:
+            return {"type": "http.request", "body": b" " * 50, "more_body": True}
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def now() -> Message:
+        return {"type": "http.request", "body": b" " * size, "more_body": False}
+
+    async def scene() -> int:
+        foreign = {"path": "/translate", "headers": posted(chunked=True)}
+        attack = asyncio.ensure_future(answered(guard, foreign, endless))
+        while guard.untrusted < 500:
+            await asyncio.sleep(0)
+        key = [(b"authorization", f"Bearer {TOKEN}".encode())] if token else []
+        start, *_ = await answered(guard, {"path": path, "headers": [*posted(chunked=True), *key]}, now)
+        attack.cancel()
+        await asyncio.gather(attack, return_exceptions=True)
+        assert (guard.held, guard.untrusted) == (0, 0)
+        found: int = start["status"]
+        return found
+
+    guard = Guard(app, ServeSettings(token=TOKEN), port=8000, keyed_paths=["/translate"])
+    assert asyncio.run(scene()) == status
 
 
 def test_a_body_that_stops_arriving_is_408() -> None:

@@ -1,11 +1,12 @@
 """OpenAI's endpoints over a room without models; tests/serving/test_clients.py lets OpenAI's package speak."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
-from clearhead.serving.faults import Busy, WorkerLost
+from clearhead.serving.faults import Busy, TooLate, WorkerLost
 from tests.serving.fake import FakeRoom, facts
 from tests.serving.test_api import got, posted_to
 
@@ -104,6 +105,108 @@ def test_a_stream_with_usage() -> None:
     assert events[-1]["usage"] == {"prompt_tokens": 2, "completion_tokens": 2, "total_tokens": 4}
 
 
+def test_a_stream_that_was_stopped_has_its_usage_too() -> None:
+    events = streamed(prompt=["abcd", "ef"], stop="C", stream_options={"include_usage": True})
+    assert events[-1]["usage"] == {"prompt_tokens": 6, "completion_tokens": 3 + 2, "total_tokens": 11}
+
+
+class Drawing(FakeRoom):
+    """Notes the seed of each prompt, and the time that it has."""
+
+    def __init__(self, **decoding: Any) -> None:
+        super().__init__(models=[facts("writer", "lm", decoding={"beam_size": 1} | decoding)])
+        self.seeds: list[tuple[str, int | None]] = []
+        self.batches: list[int] = []
+
+    async def answer(self, model: Any, lines: Any, *, settings: Any = None, **named: Any) -> Any:
+        self.seeds.extend((line, settings.get("seed")) for line in lines)
+        self.batches.append(len(lines))
+        return await super().answer(model, lines, settings=settings, **named)
+
+    async def stream(self, model: Any, line: str, *, settings: Any = None, **named: Any) -> Any:
+        self.seeds.append((line, settings.get("seed")))
+        async for piece in super().stream(model, line, settings=settings, **named):
+            yield piece
+
+
+def seeds(ask: Any, room: Drawing | None = None, **body: Any) -> list[tuple[str, int | None]]:
+    room = room or Drawing()
+    ask(room, prompt=["ab", "ab"], **body)
+    return room.seeds
+
+
+@pytest.mark.parametrize("ask", [asked, streamed])
+def test_every_call_without_a_seed_draws_afresh(ask: Any) -> None:
+    """And so do two equal prompts of one call."""
+    drawn = [seed for _ in range(2) for _, seed in seeds(ask, temperature=1)]
+    assert None not in drawn
+    assert len(set(drawn)) == 4
+    assert None not in dict(seeds(ask, Drawing(sample=True))).values()  # if the recipe says so
+
+
+def test_a_seed_draws_the_same_streamed_or_not() -> None:
+    for seed in (7, -1):
+        drawn = seeds(asked, temperature=1, seed=seed)
+        assert drawn == seeds(streamed, temperature=1, seed=seed)
+        assert len(set(drawn)) == 2
+        assert all(one is not None and 0 <= one < 2**63 for _, one in drawn)
+
+
+def test_prompts_are_answered_together_if_nothing_is_drawn() -> None:
+    room = Drawing()
+    assert seeds(asked, room, temperature=0, seed=7) == [("ab", None)] * 2
+    assert room.batches == [2]
+
+
+def test_offsets_are_those_of_the_text_where_tokens_begin_with_a_space() -> None:
+    class Words(FakeRoom):
+        async def trace(self, *arguments: Any, **named: Any) -> Any:
+            texts = [("a", True), (" b", False), (" c", False), (" d", False)]
+            return [{"text": text, "log_probability": -1.0, "top": {}, "given": given} for text, given in texts]
+
+        async def answer(self, *arguments: Any, **named: Any) -> Any:
+            found = await super().answer(*arguments, **named)
+            found[0].answers[0]["text"] = "b c d"
+            return found
+
+    room = Words(models=[facts("writer", "lm", sides={"text": "symbols"})])
+    for echo, offsets, text in ((False, [0, 1, 3], "b c d"), (True, [0, 1, 3, 5], "a b c d")):
+        (choice,) = asked(room, prompt="a", logprobs=0, echo=echo)["choices"]
+        assert choice["text"] == text
+        assert choice["logprobs"]["text_offset"] == offsets
+    (choice,) = asked(room, prompt="a", logprobs=0, stop=" d")["choices"]
+    assert choice["logprobs"]["tokens"] == [" b", " c"]
+
+
+def test_answer_and_trace_keep_one_deadline() -> None:
+    """The trace has only what the answer has left of it."""
+    given: list[float] = []
+
+    class Timed(FakeRoom):
+        async def answer(self, *arguments: Any, deadline: float | None = None, **named: Any) -> Any:
+            given.append(deadline or 0.0)
+            await asyncio.sleep(0.002)
+            return await super().answer(*arguments, **named)
+
+        async def trace(self, *arguments: Any, deadline: float | None = None, **named: Any) -> Any:
+            given.append(deadline or 0.0)
+            if "late" in arguments:
+                raise TooLate("the answer was not ready within 0.5 seconds")
+            return await super().trace(*arguments, **named)
+
+    asked(Timed(), prompt="ab")
+    assert 60.0 >= given[0] > given[1] > 0.0
+    error = posted_to(PATH, {"model": "writer", "prompt": "late"}, Timed()).json()["error"]
+    assert error["message"] == "the answer was not ready within 60 seconds"
+
+
+def test_a_model_by_its_name() -> None:
+    assert got("/v1/models/writer").json() == got("/v1/models").json()["data"][0]
+    for name in ("shout", "nobody"):
+        reply = got(f"/v1/models/{name}")
+        assert (reply.status_code, reply.json()["error"]["code"]) == (404, "unknown_model")
+
+
 def test_words_are_echoed_with_a_space() -> None:
     """A model whose tokens are words gives its completion without the space before it."""
     room = FakeRoom(models=[facts("writer", "lm", sides={"text": "symbols"})])
@@ -140,6 +243,7 @@ def test_settings_are_those_of_decoding(body: Any, settings: Any) -> None:
         ({"logprobs": 6}, "logprobs"),
         ({"logprobs": 1, "stream": True}, "logprobs"),
         ({"max_tokens": 0, "stream": True}, "max_tokens"),
+        ({"max_tokens": 4_097}, "max_tokens"),
         ({"stop": ["a"] * 5}, "stop"),
         ({"stop": ""}, "stop"),
         ({"temperature": 3}, "temperature"),

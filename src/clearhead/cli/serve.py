@@ -102,7 +102,10 @@ def serve(
 def _token(file: Path | None) -> str | None:
     """The token, without the end of its line."""
     if file is None:
-        return os.environ.get(TOKEN) or None
+        token = os.environ.get(TOKEN)
+        if token == "":  # whoever sets it wants a token to be asked for
+            raise usage(TOKEN, "is set, but empty")
+        return token
     try:
         with file.open("rb") as opened:
             content = opened.read(TOKEN_BYTES + 1)

@@ -1,11 +1,13 @@
 """The application: all endpoints, what measures them, and what guards them."""
 
+import asyncio
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,8 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clearhead.serving import api, health, libretranslate, metrics, openai, openapi, page
 from clearhead.serving.endpoints import Answering
+from clearhead.serving.faults import Busy
 from clearhead.serving.guard import Guard
-from clearhead.serving.replies import failure
+from clearhead.serving.replies import failure, fault_reply
 from clearhead.serving.settings import ServeSettings
 
 if TYPE_CHECKING:
@@ -33,6 +36,8 @@ SAFE = [
     (b"cache-control", b"no-store"),
 ]
 POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+RESTART_SECONDS = 5.0
+"""When a client whose request was cut off may try again."""
 
 
 def make_app(
@@ -52,7 +57,7 @@ def make_app(
     """
     openapi.document_bytes(ENDPOINTS, settings)
     routes = [
-        Route(endpoint.path, Answering(endpoint, room, settings, ENDPOINTS), methods=[endpoint.method])
+        WholeRoute(endpoint.path, Answering(endpoint, room, settings, ENDPOINTS), methods=[endpoint.method])
         for endpoint in ENDPOINTS
     ]
     router = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed, Exception: _bug})
@@ -68,8 +73,18 @@ def make_app(
     return metrics.Meter(Sealed(guard), room, ENDPOINTS, log if settings.access_log else None)
 
 
+class WholeRoute(Route):
+    """A route that is the whole path: Starlette's own pattern ends with $, which a line break may follow."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$") + r"\Z")
+
+
 class Sealed:
     """Middleware that puts headers for browsers on every response, and ends a bug with one line on standard error.
+
+    A request that is cut off as the server stops is answered as well, if its response has not begun.
 
     Args:
         app: what answers.
@@ -93,6 +108,12 @@ class Sealed:
 
         try:
             await self.app(scope, receive, sealed)
+        except asyncio.CancelledError:  # the server stops, and this took longer than it could wait
+            if not begun:
+                await fault_reply(scope["path"], Busy("the server is stopping", RESTART_SECONDS))(
+                    scope, receive, sealed
+                )
+            raise
         except Exception as error:
             report_bug(error)
             if not begun:

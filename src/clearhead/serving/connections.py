@@ -32,6 +32,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._head_began: float | None = None  # None: no head is awaited
+        self._head_size = 0  # bytes of the address and the headers so far
         self._loose = 0  # bytes since the last sign of progress
         self._unread = 0  # bytes of answers that the client had not taken in, …
         self._unread_since: float | None = None  # … and since when they have not become fewer
@@ -55,8 +56,23 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._head_size = 0
         if self._head_began is None:
             self._head_began = self.loop.time()
+
+    def on_url(self, url: bytes) -> None:
+        self._grow(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._grow(len(name) + len(value))
+        super().on_header(name, value)
+
+    def _grow(self, size: int) -> None:
+        """Count what the head has, which may have come all at once; an exception makes the parser give up: 400."""
+        self._head_size += size
+        if self._head_size > HEAD_BYTES:
+            raise ValueError("the head of the request is too long")
 
     def on_headers_complete(self) -> None:
         self._head_began, self._loose = None, 0

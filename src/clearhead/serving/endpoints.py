@@ -88,9 +88,11 @@ class Answering:
             value = self._value(scope, body)
             if self.endpoint.key_in_body and (refusal := self._wrong_key(scope, value)):
                 return refusal
-            taken = None if self.endpoint.takes is None else checked(self.endpoint.takes, value)
+            takes, lines = self.endpoint.takes, self.settings.lines_per_request
+            taken = None if takes is None else checked(takes, value, lines)
             params, registry = scope.get("path_params", {}), scope["state"].get("metrics")
             call = ServedCall(self.room, self.settings, path, taken, params, self.endpoints, registry)
+            del body, value, taken  # while the answer is awaited, the texts are held once
             return await unless_client_leaves(receive, self._handled(call))
         except Fault as fault:
             return fault_reply(path, fault)

@@ -21,6 +21,10 @@ SILENT_SECONDS = 5.0
 """How long a client may pause within a body."""
 BODIES_BYTES = 64 << 20
 """Bytes of all bodies that are being read at a time; beyond it, requests are turned away."""
+UNTRUSTED_BYTES = 16 << 20
+"""The same for bodies that may have the token in them: whoever does not have it cannot fill the place of others."""
+SMALL_BYTES = 64 << 10
+"""A body up to this size is read in any case; the number of connections bounds their sum."""
 DRAINED_BYTES, DRAINED_SECONDS = 16 << 20, 2.0
 """How much of a body that is too large is thrown away, so that the client gets to read why."""
 
@@ -69,8 +73,8 @@ class Guard:
         self.open_paths, self.keyed_paths = frozenset(open_paths), frozenset(keyed_paths)
         self.route, self.silent_seconds = route, silent_seconds
         self.hosts = _hosts(settings, port)
-        self.held = 0
-        """Bytes of all bodies that are being read."""
+        self.held = self.untrusted = 0
+        """Bytes of all bodies that are being read, with the token and without it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -90,8 +94,10 @@ class Guard:
         except LeftWhileSending:
             return
         finally:
-            self.held -= held_before.bytes
-        await self.app(scope, _Replay(body, receive), send)
+            self._count(scope, -held_before.bytes)
+        replay = _Replay(body, receive)
+        del body  # whoever reads it decides how long it is held
+        await self.app(scope, replay, send)
 
     def _require_host(self, scope: Scope, headers: "_Headers") -> None:
         given = headers.all(b"host")
@@ -168,10 +174,17 @@ class Guard:
         except TimeoutError:
             raise _rejected(scope, 408, "too_slow", "the request took too long to arrive") from None
 
+    def _count(self, scope: Scope, size: int) -> None:
+        if scope["state"].get("trusted"):
+            self.held += size
+        else:
+            self.untrusted += size
+
     def _hold(self, scope: Scope, held: "_Held", size: int) -> None:
-        self.held += size
+        self._count(scope, size)
         held.bytes += size
-        if self.held > BODIES_BYTES:
+        full = self.held > BODIES_BYTES if scope["state"].get("trusted") else self.untrusted > UNTRUSTED_BYTES
+        if full and held.bytes > SMALL_BYTES:
             reply = fault_reply(scope["path"], Busy("too many large requests arrive at one time; try again", 1))
             reply.headers["Connection"] = "close"
             raise Rejected(reply)
@@ -230,11 +243,6 @@ async def _drained(receive: Receive) -> None:
                     return
     except TimeoutError:
         return
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone."""
-    return host in LOOPBACK
 
 
 def _hosts(settings: ServeSettings, port: int) -> frozenset[str]:

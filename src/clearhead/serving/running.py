@@ -11,11 +11,12 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from clearhead.serving.connections import Connection
+from clearhead.serving.descriptors import allowed_connections
 from clearhead.serving.settings import ServeSettings
 
 KEEP_ALIVE_SECONDS = 15
-BACKLOG = 1_024
-"""Connections that the system keeps while we are busy."""
+BACKLOG = 100
+"""Connections that the system keeps while we are busy; as many are accepted before the first is turned away."""
 TICKS = 10
 """uvicorn's ticks, of a tenth of a second, between two sweeps."""
 _ENDING_SECONDS = 0.5
@@ -33,10 +34,11 @@ class Running(uvicorn.Server):
 
     def __init__(self, app: ASGIApp, settings: ServeSettings, listener: socket.socket) -> None:
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL + 1)  # what matters is reported by the application
+        fitting = type("FittingConnection", (Connection,), {"most": allowed_connections(Connection.most)})
         super().__init__(
             uvicorn.Config(
                 app,
-                http=Connection,
+                http=fitting,
                 ws="none",
                 lifespan="off",
                 interface="asgi3",

@@ -47,7 +47,7 @@ class ServeSettings:
     """The longest answer that a request may ask for, in tokens for each source token."""
     deadline_seconds: float = 60.0
     """How long an answer may take, waiting included; of a stream, each piece of it."""
-    grace_seconds: float = 8.0
+    grace_seconds: float = 7.0
     """How long work in flight may take after the server was told to stop."""
     watch: float | None = None
     """Seconds between looks for a newer model under the same name; None: only when asked (``SIGHUP``)."""

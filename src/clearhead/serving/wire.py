@@ -6,7 +6,7 @@ A mistake in a body is reported with its place: ``lines.3 must be text``.
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, FiniteFloat, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError, from_json
 
 from clearhead.errors import did_you_mean
@@ -17,6 +17,14 @@ SHOWN = 5
 """Mistakes of one body that are reported."""
 NAMED = 60
 """Characters of an unknown field's name that are repeated."""
+KEYS = 50
+"""Most fields of a body, and of an object in it."""
+ITEMS = 1_000
+"""Most items of a list, where it is not one of lines."""
+SETTING_ITEMS = 100_000
+"""Most items of a list among the settings, as the recipe's own limit for banned tokens."""
+COLUMNS = 10
+"""Most columns of a row; the model says how many it has."""
 
 
 class BadBody(Fault):
@@ -37,6 +45,8 @@ class GivenBody(BaseModel):
 
 def _setting(value: Any) -> Any:
     """One setting of ``[decoding]``: a plain value. What it may be is for the recipe to say."""
+    if isinstance(value, list) and len(value) > SETTING_ITEMS:
+        raise PydanticCustomError("setting", "may have at most {most} items", {"most": f"{SETTING_ITEMS:,}"})
     if isinstance(value, list) and all(isinstance(item, int) and not isinstance(item, bool) for item in value):
         return value
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and abs(value) < float("inf")):
@@ -58,7 +68,8 @@ def _text_or_texts(value: Any) -> Any:
 
 
 Setting = Annotated[bool | int | FiniteFloat | str | list[int] | None, BeforeValidator(_setting)]
-Settings = Annotated[dict[str, Setting], Field(max_length=50)]
+Settings = Annotated[dict[str, Setting], Field(max_length=KEYS)]
+Texts = Annotated[list[str], FailFast()]  # a list of a million wrong items is one mistake, not a million
 TextOrTexts = Annotated[str | list[str], BeforeValidator(_text_or_texts)]
 ModelName = Annotated[str | None, Field(max_length=200)]
 
@@ -66,7 +77,7 @@ ModelName = Annotated[str | None, Field(max_length=200)]
 class RunRequest(TakenBody):
     """Lines to answer."""
 
-    lines: list[str]
+    lines: Texts
     """The lines; each is answered on its own."""
     model: ModelName = None
     """The model's name; without it the first one."""
@@ -102,7 +113,7 @@ class RunReply(GivenBody):
 class ScoreRequest(TakenBody):
     """Rows to score: what the model's data files have in a line."""
 
-    rows: list[list[str]]
+    rows: Annotated[list[Annotated[Texts, Field(max_length=COLUMNS)]], FailFast()]
     """Columns of each row: ["source", "target"]; for a language model ["text"]; for a classifier ["label", "text"]."""
     model: ModelName = None
 
@@ -134,7 +145,7 @@ class LookRequest(TakenBody):
     """The place in the answer, from 0."""
     against: str | None = None
     """Another token for that place."""
-    without: Annotated[list[str], Field(max_length=1_000)] = []
+    without: Annotated[Texts, Field(max_length=ITEMS)] = []
     """Heads to switch off, such as cross.2.5."""
     n_best: Annotated[int, Field(ge=1)] = 5
     heads: bool = False
@@ -237,11 +248,20 @@ class CompletionReply(GivenBody):
     usage: dict[str, int] | None = None
 
 
+class OpenAIModel(GivenBody):
+    """A model, as OpenAI describes it."""
+
+    id: str
+    object: str
+    created: int
+    owned_by: str
+
+
 class OpenAIModels(GivenBody):
     """OpenAI's list of models."""
 
     object: str
-    data: list[dict[str, Any]]
+    data: list[OpenAIModel]
 
 
 Body = TypeVar("Body", bound=TakenBody)
@@ -255,8 +275,15 @@ def read_json(body: bytes) -> Any:
         raise BadBody(f"the body is not JSON: {problem}") from None
 
 
-def checked(kind: type[Body], value: Any) -> Body:
-    """A request of this kind; ``Refused`` names the places of what is wrong with it."""
+def checked(kind: type[Body], value: Any, lines: int = ITEMS) -> Body:
+    """A request of this kind; ``Refused`` names the places of what is wrong with it.
+
+    Args:
+        kind: what it should be.
+        value: what JSON says.
+        lines: most lines of a request.
+    """
+    _require_few(value, max(lines, ITEMS))
     try:
         return kind.model_validate(value)
     except ValidationError as problem:
@@ -264,6 +291,18 @@ def checked(kind: type[Body], value: Any) -> Body:
     told = [(_place(error), _mistake(error, kind)) for error in found[:SHOWN]]
     more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     raise Refused(told[0][0], "; ".join(f"{place or 'the body'} {words}" for place, words in told) + more)
+
+
+def _require_few(value: Any, items: int) -> None:
+    """Refuse a body of very many parts before each of them is looked at."""
+    if not isinstance(value, dict):
+        return
+    if len(value) > KEYS:
+        raise Refused("", f"the body has {len(value):,} fields; it may have {KEYS}")
+    for name, part in value.items():
+        most = KEYS if isinstance(part, dict) else items
+        if isinstance(part, dict | list) and len(part) > most:
+            raise Refused(name[:NAMED], f"{len(part):,} are too many: a request may have {most:,}")
 
 
 _MISTAKES = {

@@ -120,8 +120,8 @@ def _tokens_per_character(predictor: Predictor, lines: Sequence[str]) -> float:
 
 
 def score(predictor: Predictor, message: Message) -> Reply:
-    """Score rows: log p of each, token by token."""
-    rows = message["rows"]
+    """Score rows: log p of each, token by token; space around a text does not count, as in a file."""
+    rows = [[text.strip() for text in row] for row in message["rows"]]
     layout = format_of(predictor.model.spec)
 
     def scores(part: Sequence[int]) -> list[dict[str, Any]]:
