@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from clearhead.errors import Interrupted, RecipeError
 from clearhead.recipe import ScheduleSpec, read_recipe, read_with_origins
 from clearhead.training import StatedRecipe, Trainer, opened, prepare, reopen, trainer
-from clearhead.training.clock import Plan, TimeBudget
+from clearhead.training.clock import StepPlan, TimeBudget
 from clearhead.training.schedule import rate_at, total_at
 from clearhead.verbs.session import make_trainer
 from tests.training.test_best import trainer_of
@@ -164,7 +164,7 @@ def test_evaluations_that_take_long_become_fewer() -> None:
     clock = TimeBudget(100.0, evaluations=4, closing=2.0, per_evaluation=1.0)
     for _ in range(10):
         clock.note_step(1.0)
-    plan = Plan(92, 23)
+    plan = StepPlan(92, 23)
     assert clock.replanned(10, plan, elapsed=10.0) == plan
     clock.per_evaluation = 8.0
     found = clock.replanned(10, plan, elapsed=10.0)

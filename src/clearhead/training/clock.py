@@ -21,7 +21,7 @@ RUN_OUT = 0.02
 
 
 @dataclass(frozen=True)
-class Plan:
+class StepPlan:
     """How long a run is to be, and how often it is evaluated on the way."""
 
     steps: int
@@ -53,7 +53,7 @@ class TimeBudget:
         while self._taken - self._recent[0] >= WINDOW * self.seconds:
             self._taken -= self._recent.popleft()
 
-    def replanned(self, step: int, plan: Plan, *, elapsed: float) -> Plan:
+    def replanned(self, step: int, plan: StepPlan, *, elapsed: float) -> StepPlan:
         """The plan with which the run ends in time; the old one if that comes close."""
         if self._taken < WINDOW * self.seconds or step >= plan.steps:
             return plan
@@ -67,4 +67,4 @@ class TimeBudget:
         if misses <= WORTH * self.seconds and seldom <= SELDOM * plan.evaluate_every:
             return plan
         steps = step + max(1, round(left), round(RUN_OUT * step))
-        return Plan(steps, max(1, seldom, steps // self.evaluations))
+        return StepPlan(steps, max(1, seldom, steps // self.evaluations))

@@ -33,7 +33,7 @@ from clearhead.training.checkpoint import (
     restore_optimizers,
     save_checkpoint,
 )
-from clearhead.training.clock import Plan, TimeBudget
+from clearhead.training.clock import StepPlan, TimeBudget
 from clearhead.training.manifest import Stage
 from clearhead.training.objectives import Objective
 from clearhead.training.optimizer import make_optimizers
@@ -320,9 +320,9 @@ class Trainer:
         progress, before = self.progress, self.steps
         if progress.per_evaluation is not None:
             clock.per_evaluation = progress.per_evaluation
-        plan = Plan(before, self._evaluate_every(progress.step))
+        plan = StepPlan(before, self._evaluate_every(progress.step))
         wanted = clock.replanned(progress.step, plan, elapsed=progress.seconds)
-        chosen = Plan(*(int(self.group.from_leader(float(value))) for value in astuple(wanted)))
+        chosen = StepPlan(*(int(self.group.from_leader(float(value))) for value in astuple(wanted)))
         if chosen != plan:
             progress.replans.append([progress.step, chosen.steps, chosen.evaluate_every])
             self.report.replan(progress.step, chosen.steps, chosen.evaluate_every, seconds=progress.seconds)
