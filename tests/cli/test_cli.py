@@ -150,7 +150,7 @@ def test_show_names_what_makes_models_different() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "spins"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
+    ("given", "spins"), [({}, "30000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)]
 )
 def test_threads_do_not_spin_unless_asked_to(given: dict[str, str], spins: str | None) -> None:
     """It is set before torch is loaded, and an own choice is respected."""
