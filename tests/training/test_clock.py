@@ -170,6 +170,8 @@ def test_evaluations_that_take_long_become_fewer() -> None:
     found = clock.replanned(10, plan, elapsed=10.0)
     assert found.evaluate_every == 40
     assert found.steps < 92
+    clock.evaluate_every = 23  # the user's choice
+    assert clock.replanned(10, plan, elapsed=10.0).evaluate_every == 23
 
 
 @pytest.mark.parametrize("kind", ["cosine", "linear"])

@@ -48,7 +48,7 @@ def test_a_resumed_run_ends_as_one_that_never_stopped(tmp_path: Path) -> None:
         trainer._step()
         if trainer.progress.step % trainer.evaluate_every == 0:
             trainer._evaluate()
-        if trainer.progress.step % trainer.save_every == 0:
+        if trainer.progress.step % (trainer.spec.save_every or 1) == 0:
             trainer.save()
     torch.manual_seed(999)
     trainer = continued(tmp_path / "parts")

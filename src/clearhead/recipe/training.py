@@ -66,7 +66,7 @@ class TrainingSpec(Spec):
     minutes: Annotated[float, Field(gt=0, le=1e6)] | None = None
     """Budget: minutes for everything, evaluations and final scores included; without any budget: 10. A short
     calibration turns them into steps, and the clock corrects their number as the run goes on."""
-    replans: Annotated[list[Replan], Field(max_length=1000)] | None = None
+    replans: Annotated[list[Replan], Field(max_length=100_000)] | None = None
     """How a budget in minutes corrected the run, as [[step, steps from then on, steps between evaluations], …];
     clock.jsonl of a run has them. Together with steps, they repeat such a run step by step, without a clock."""
     batch_tokens: Annotated[int, Field(ge=16, le=100_000_000)] = 512

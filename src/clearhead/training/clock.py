@@ -12,7 +12,7 @@ WORTH = 0.02
 """A plan is changed if it misses the end by more than this share of the budget."""
 WINDOW = 0.04
 """The pace is measured over the last steps that took at least this share of the budget."""
-FOR_EVALUATIONS = 0.2
+EVALUATED = 0.2
 """Evaluations on dev take at most this share of the time of the steps: on a busy machine there are fewer of them."""
 SELDOM = 1.5
 """A plan is changed, too, if evaluations should be so many times as far apart."""
@@ -37,12 +37,14 @@ class TimeBudget:
         evaluations: how many evaluations on dev are wanted, at most.
         closing: about how many evaluations the final scores are worth.
         per_evaluation: what an evaluation takes, until one has been measured.
+        evaluate_every: steps between evaluations, if the user chose them; otherwise they follow from the rest.
     """
 
     seconds: float
     evaluations: int
     closing: float
     per_evaluation: float
+    evaluate_every: int | None = None
     _recent: deque[float] = field(default_factory=deque)
     _taken: float = 0.0
 
@@ -58,7 +60,7 @@ class TimeBudget:
         if self._taken < WINDOW * self.seconds or step >= plan.steps:
             return plan
         pace = self._taken / len(self._recent)
-        seldom = math.ceil(self.per_evaluation / (FOR_EVALUATIONS * pace))
+        seldom = self.evaluate_every or math.ceil(self.per_evaluation / (EVALUATED * pace))
         every = max(plan.evaluate_every, seldom)
         per_step = pace + self.per_evaluation / every
         last = (1 + self.closing) * self.per_evaluation  # the last evaluation, and the final scores
@@ -67,4 +69,4 @@ class TimeBudget:
         if misses <= WORTH * self.seconds and seldom <= SELDOM * plan.evaluate_every:
             return plan
         steps = step + max(1, round(left), round(RUN_OUT * step))
-        return StepPlan(steps, max(1, seldom, steps // self.evaluations))
+        return StepPlan(steps, self.evaluate_every or max(1, seldom, steps // self.evaluations))

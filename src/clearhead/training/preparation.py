@@ -381,7 +381,7 @@ def time_budget(run: Prepared) -> TimeBudget | None:
     corpus = run.corpus
     closing = 1 + len(corpus.test) / max(1, len(corpus.dev))
     reserved = FOR_EVALUATIONS * 60 * minutes / (_evaluations(minutes) + closing)
-    return TimeBudget(60 * minutes, _evaluations(minutes), closing, reserved)
+    return TimeBudget(60 * minutes, _evaluations(minutes), closing, reserved, asked.get("evaluate_every"))
 
 
 def _evaluations(minutes: float) -> int:

@@ -34,16 +34,21 @@ class Report:
         steps: Steps of the whole run.
         listener: Takes every event; without it nothing is shown.
         tensorboard: Whether curves for TensorBoard are written too.
+        budget: Seconds that the whole run may take, if its budget is in minutes.
     """
 
     def __init__(
-        self, folder: Path, *, steps: int = 0, listener: Listener | None = None, tensorboard: bool = False
+        self,
+        folder: Path,
+        *,
+        steps: int = 0,
+        listener: Listener | None = None,
+        tensorboard: bool = False,
+        budget: float | None = None,
     ) -> None:
-        self.folder, self.steps = folder, steps
+        self.folder, self.steps, self.budget = folder, steps, budget
         self._emit: Listener = listener or ignore
         self._board = _Board(folder / "tensorboard") if tensorboard else None
-        self.budget: float | None = None
-        """Seconds that the whole run may take, if its budget is in minutes."""
         self.logs = True
         """Whether messages are also written to ``train.log``; False while repeating what the log already has."""
 

@@ -140,7 +140,6 @@ class Trainer:
         self.identity = identity
         self.progress = Progress()
         self.evaluate_every = evaluate_every(spec)
-        self.save_every = spec.save_every or self.evaluate_every
         self._plan: tuple[int, list[NDArray[np.int64]]] = (-1, [])
         self._look_every = max(1, min(LOG_EVERY, self.stages[0].total // LOOKS))
 
@@ -212,10 +211,8 @@ class Trainer:
         """Whether dev is evaluated after a step; not shortly before an end that the clock has chosen."""
         if not any(at <= step for at, *_ in self._replans(step - 1)):
             return step % self.evaluate_every == 0
-        every, before = (
-            self._evaluate_every(step),
-            int(self.progress.history[-1]["step"]) if self.progress.history else 0,
-        )
+        every = self._evaluate_every(step)
+        before = int(self.progress.history[-1]["step"]) if self.progress.history else 0
         return step - before >= every and self._end(step - 1) - step >= every / 2
 
     def _stage(self, step: int) -> Stage:

@@ -105,8 +105,8 @@ def make_trainer(run: Prepared, group: ProcessGroup = SINGLE, listener: Listener
     clock = time_budget(run)
     report: Report = SilentReport(run.folder)
     if group.leads:
-        report = Report(run.folder, steps=spec.steps, listener=listener, tensorboard=spec.tensorboard)
-        report.budget = clock.seconds if clock is not None else None
+        seconds = None if clock is None else clock.seconds
+        report = Report(run.folder, steps=spec.steps, listener=listener, tensorboard=spec.tensorboard, budget=seconds)
     return Trainer(
         model,
         run.examples,
