@@ -36,7 +36,7 @@ $(READY): requirements.lock pyproject.toml
 
 demo: setup  ## train English spelling → pronunciation for about 3 minutes, score it on words never seen
 	@$(BIN)/clearhead train g2p-en -o runs/demo --minutes 3 --resume $(DEMO)
-	@echo "here: $(BIN)/clearhead serve runs/demo"
+	@$(BIN)/python -m tools.demo runs/demo
 
 test: lint types layers pytest  ## all checks and all tests
 

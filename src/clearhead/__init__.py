@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from clearhead.predictor import Filler as Filler
     from clearhead.predictor import Labeller as Labeller
     from clearhead.predictor import Predictor as Predictor
+    from clearhead.predictor import Pronouncer as Pronouncer
     from clearhead.predictor import TextWriter as TextWriter
     from clearhead.predictor import UnknownCharacters as UnknownCharacters
     from clearhead.recipe import Difference as Difference
@@ -134,6 +135,8 @@ if TYPE_CHECKING:
     from clearhead.recipe import register_metric as register_metric
     from clearhead.recipe import slots as slots
     from clearhead.serving.server import serve as serve
+    from clearhead.shipped import model_card as model_card
+    from clearhead.shipped import shipped_names as shipped_names
     from clearhead.verbs import Alignments as Alignments
     from clearhead.verbs import AnswerStream as AnswerStream
     from clearhead.verbs import Pruned as Pruned
@@ -198,7 +201,8 @@ _CONTENTS: dict[str, list[str]] = {
     "costing": ["ModelCost", "Cost", "Formula", "Compared", "Crossover", "CostReport"],
     "costing.lectures": ["lecture_tables"],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
-    "predictor": ["Predictor", "TextWriter", "Labeller", "Filler", "Answer", "UnknownCharacters"],
+    "predictor": ["Predictor", "TextWriter", "Pronouncer", "Labeller", "Filler", "Answer", "UnknownCharacters"],
+    "shipped": ["shipped_names", "model_card"],
     "inspection": [
         "View",
         "InexactAttribution",

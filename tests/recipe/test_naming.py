@@ -92,7 +92,7 @@ def test_a_preset_wins_over_a_file_of_its_name(tmp_path: Path, monkeypatch: pyte
     ("word", "error", "message"),
     [
         ("tiny", RecipeError, "is a preset and has no weights: train it first: clearhead train DATA tiny -o RUN"),
-        ("g2p-en", RecipeError, "is a task and has no weights: train it first: clearhead train g2p-en -o RUN"),
+        ("digits", RecipeError, "is a task and has no weights: train it first: clearhead train digits -o RUN"),
         ("a.toml", RecipeError, "is a recipe and has no weights"),
         ("run", ModelFileError, r"has no best\.safetensors yet"),
         ("empty", ModelFileError, "a run has recipe.toml inside, a Hugging Face folder config.json"),

@@ -11,7 +11,9 @@ import clearhead
 
 
 def presets(
-    name: Annotated[str | None, typer.Argument(help="Show this preset as a recipe file.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Show this preset as a recipe file, or the card of this model.")
+    ] = None,
     kinds: Annotated[
         bool,
         typer.Option("--kinds", help="List what a recipe can name: attentions, positions, nets, norms, families."),
@@ -20,9 +22,13 @@ def presets(
         bool, typer.Option("--full", help="With NAME: every setting, also those left at their default.")
     ] = False,
 ) -> None:
-    """List the presets, one line each; with a name, print it as TOML to copy and change.
+    """List the presets, and the trained models that come with clearhead; with a name, print it, or a model's card.
+
+    A preset is printed as TOML, to copy and change.
 
     clearhead presets gpt2 > mine.toml
+
+    clearhead presets g2p-en
     """
     if kinds and (name or full):
         raise typer.BadParameter("--kinds stands alone")
@@ -36,6 +42,10 @@ def presets(
     elif name is None:
         for preset in clearhead.preset_names():
             _line(f"{preset:<18} ", _first_line(clearhead.preset_text(preset)).lstrip("# "))
+        for model in clearhead.shipped_names():
+            _line(f"{model:<18} ", f"Trained: {_first_line(clearhead.model_card(model)).lstrip('# ')}")
+    elif name in clearhead.shipped_names() and not full:
+        typer.echo(clearhead.model_card(name), nl=False)
     else:
         text = clearhead.preset_text(name)
         typer.echo(clearhead.recipe_toml(clearhead.read_recipe(name)) if full else text, nl=False)

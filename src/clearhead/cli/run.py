@@ -15,7 +15,10 @@ MOST_WORKERS = 256
 
 
 def run(
-    model: Annotated[str, typer.Argument(help="A model file, a run folder, or a Hugging Face folder.")],
+    model: Annotated[
+        str,
+        typer.Argument(help="A model file, a run folder, a Hugging Face folder, or g2p-en, which comes along."),
+    ],
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -24,6 +27,9 @@ def run(
         ),
     ] = None,
     beam_size: Annotated[int | None, typer.Option(help="Beams of the search; 1 is greedy and fastest.")] = None,
+    dictionary: Annotated[
+        bool, typer.Option("--dictionary", help="For g2p-en: words that the CMU dictionary lists are answered by it.")
+    ] = False,
     n_best: Annotated[int, typer.Option(min=1, help="Answers to each line: `line ||| answer ||| score`.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Add log p of each answer, after a tab.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line; fields of JSONL input stay.")] = False,
@@ -50,6 +56,8 @@ def run(
     With -o, the answers stand in FILE.partial until all are there. If the command is interrupted, the same command with
     --resume answers the rest.
 
+    echo 'Transformers, pronounced!' | clearhead run g2p-en
+
     clearhead run runs/demo words.txt > answers.txt
 
     clearhead run runs/demo words.txt -o answers.txt --resume
@@ -64,6 +72,8 @@ def run(
     one_pipe({f"file {number}": file for number, file in enumerate(files, start=1)})
     if beam_size is not None:
         settings.append(f"decoding.beam_size={beam_size}")
+    if dictionary:
+        settings.append("decoding.dictionary=true")
     form: dict[str, Any] = {"n_best": n_best, "scores": scores, "as_json": as_json, "read_as": read_as}
     form |= {"workers": threads or "all", "settings": settings}
     if output is not None:

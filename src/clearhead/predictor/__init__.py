@@ -11,6 +11,7 @@ from clearhead.predictor.labeller import Labeller
 from clearhead.predictor.lines import Line, ReadAs, count_lines, lines_to_answer, require_files
 from clearhead.predictor.loading import load, predictor_of, ready
 from clearhead.predictor.looking import look_at_ids
+from clearhead.predictor.pronouncer import Pronouncer
 from clearhead.predictor.teaching import forced_batches
 from clearhead.predictor.unknown import UnknownCharacters, unknown_words
 from clearhead.predictor.workers import WorkerPool, leave_with, one_thread
@@ -29,6 +30,7 @@ __all__ = [
     "Labeller",
     "Line",
     "Predictor",
+    "Pronouncer",
     "ReadAs",
     "TextWriter",
     "TracedId",

@@ -9,6 +9,7 @@ from clearhead.models import Model, SavedModel, load_model
 from clearhead.predictor.base import Predictor
 from clearhead.predictor.filler import Filler
 from clearhead.predictor.labeller import ImageLabeller, Labeller
+from clearhead.predictor.pronouncer import Pronouncer
 from clearhead.predictor.writer import TextWriter
 from clearhead.recipe import Recipe
 
@@ -26,8 +27,8 @@ def predictor_of(model: Model, recipe: Recipe, codecs: tuple[Codec, ...]) -> Pre
     """Make the predictor of a model's family."""
     if model.spec.learns not in _PREDICTORS:
         raise ClearheadError(f"a model of family {model.spec.family} has no predictor")
-    predictor: Predictor = _PREDICTORS[model.spec.learns](model, recipe, codecs)
-    return predictor
+    made: type[Predictor] = Pronouncer if recipe.data.task == "g2p-en" else _PREDICTORS[model.spec.learns]
+    return made(model, recipe, codecs)
 
 
 def _codecs(saved: SavedModel, path: Path) -> tuple[Codec, ...]:

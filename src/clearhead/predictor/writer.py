@@ -69,6 +69,11 @@ class TextWriter(Predictor):
         (line,), _, _ = self._encode([text], spec)
         return self.engine.stream(line, spec)
 
+    def in_pieces(self, text: str) -> bool:
+        """Whether the answer to a text can be given token by token."""
+        del text
+        return True
+
     def reading(self, text: str, spec: DecodingSpec) -> tuple[bool, tuple[str, ...]]:
         """Whether a text is cut, and which of its characters are unknown."""
         _, (cut,), (unknown,) = self._encode([text], spec)

@@ -356,6 +356,8 @@ class Recipe(Spec):
             yield "training.metric", f"a model of family {family} is judged by {', '.join(judges) or 'nothing'}{near}"
         if self.data.task != "none" and (has := TASKS[self.data.task].learns) != learns:
             yield "data.task", f"has {has}, and this model, of family {family}, learns from {learns}"
+        if self.decoding.dictionary and self.data.task != "g2p-en":
+            yield "decoding.dictionary", "only a model of the task g2p-en, as g2p-en itself, has a dictionary"
         several = 1 if learns in ("texts", "gaps") else 2
         if self.data.columns is not None and len(self.data.columns) != several:
             yield "data.columns", f"a model of family {family} learns from {('one column', 'two columns')[several - 1]}"

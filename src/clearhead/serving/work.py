@@ -203,12 +203,18 @@ class Stream:
         self._line: str = message["line"] if verbatim else message["line"].strip()
         self._spec = predictor.decoding(**message["settings"])
         self._text = GrowingText(self._writer.target)
-        self._tokens = self._writer.each_token(self._line, self._spec) if self._line or verbatim else None
+        self._tokens = self._writer.each_token(self._line, self._spec) if self._has_pieces(verbatim=verbatim) else None
+
+    def _has_pieces(self, *, verbatim: bool) -> bool:
+        """Whether there is anything to answer, and token by token."""
+        return bool(self._line or verbatim) and self._writer.in_pieces(self._line)
 
     def advance(self) -> Reply:
         """Write one token: ``piece``, the text that is certain now; or ``done``, the answer as a whole."""
-        if self._tokens is None:  # an empty line has an empty answer
-            return {"done": _table(Answer("", 0.0, 0.0, finished=True, tokens=[]), []), "warnings": []}
+        if self._tokens is None:  # an empty line, or an answer that is no sequence of tokens: all at once
+            ((best,),) = answers_to_lines(self._writer, self._spec, [self._line], numbers=[0], scored=True)
+            warnings = _words(self._writer, best)
+            return {"rest": best.text, "done": _table(best, self._writer.shown(best.tokens)), "warnings": warnings}
         try:
             return {"piece": self._text.add(next(self._tokens))}
         except StopIteration as end:

@@ -178,8 +178,10 @@ def _recipe(folder: Path, manifest: Manifest, notes: list[str]) -> Recipe:
     found = recipe_table(read_recipe(path)) if _has_settings(path) else None
     if found is None:
         notes.append(f"{path}: {'cannot be read' if path.exists() else 'is not there'}; restored from run.json")
-    edited = [] if found is None else differences(manifest.recipe, found, "the file says")
-    if edited and found != manifest.before:
+    # as tables of today: a setting that is newer than the run has its default
+    edited = [] if found is None else differences(recipe_table(recipe), found, "the file says")
+    before = None if manifest.before is None else recipe_table(recipe_from(manifest.before))
+    if edited and found != before:
         way_out = (
             f"{path} was changed after the run was started: undo that, or remove the file, and --resume continues as "
             f"before; to train by the changed recipe: clearhead train {path} -o ANOTHER_FOLDER"

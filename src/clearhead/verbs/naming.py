@@ -56,7 +56,7 @@ def recipe_named(source: str | Path | Recipe | None, changes: Changes = None) ->
 
 
 def load(model: str | Path, *overrides: str) -> "Predictor":
-    """A trained model, ready to answer: a model file, the best model of a run, or a Hugging Face folder.
+    """A trained model, ready to answer: a model file, the best model of a run, a Hugging Face folder, or ``"g2p-en"``.
 
     model = clearhead.load("runs/demo", "decoding.beam_size=8")
     model("cabbage")

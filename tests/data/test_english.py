@@ -1,0 +1,48 @@
+"""English text becomes words as the CMU dictionary spells them; its own words stay as they are."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.data import pronunciations, read_english
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Naïve café: «Don’t pay 1,200!»", "naive cafe don't pay one thousand two hundred"),
+        ("Hello.", "hello"),
+        ("Mr. Smith's dogs' 'quoted' words.", "mr. smith's dogs' quoted words"),
+        ("the U.S. and its 7% – well-known!", "the u.s. and its seven percent well-known"),
+        ("'tis rockin' & 'well done'", "'tis rockin' and well done"),
+        ("ÆSIR, Straße, Łódź", "aesir strasse lodz"),
+        ("He put it in.", "he put it in"),
+        ("in.", "in."),
+        ("x2y", "x two y"),
+        ("the 3rd of May 1984", "the third of may nineteen eighty four"),
+        ("… — ' - .", ""),
+    ],
+)
+def test_what_is_read(text: str, words: str) -> None:
+    reading = read_english(text)
+    assert " ".join(reading.words) == words
+    assert reading.unknown == ()
+
+
+def test_what_has_no_english_sound_is_named_once() -> None:
+    reading = read_english("東京 hello 東 😀!")
+    assert reading.words == ("hello",)
+    assert reading.unknown == ("東", "京", "😀")
+
+
+def test_words_of_the_dictionary_are_read_as_they_are() -> None:
+    words = {pair.source for pair in pronunciations(stress=False)}
+    marked = [word for word in words if not word.isalpha()]
+    assert not {word for word in (*marked, *sorted(words)[::20]) if read_english(word).words != (word,)}
+
+
+@given(st.text(max_size=40))
+def test_any_text_gives_words_of_known_letters(text: str) -> None:
+    for word in read_english(text).words:
+        assert word
+        assert set(word) <= set("abcdefghijklmnopqrstuvwxyz'.-")
