@@ -1,6 +1,7 @@
 """Writes the pages of docs/ that are made from the code: run by `make docs`, checked by tests/test_docs.py.
 
 docs/recipe.md   every setting of a recipe: type, default, one line
+docs/models/…    the cards of the models that come with the package
 docs/claims.md   every claim of the lectures: its verdict, the modules that implement it, the tests that prove it
 """
 
@@ -8,6 +9,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from clearhead.lectures import VERDICTS, claims
@@ -24,6 +26,7 @@ from clearhead.recipe import (
 )
 from clearhead.recipe.describing import describe_field
 from clearhead.recipe.spec import spec_type
+from clearhead.shipped import model_card, shipped_names
 
 ROOT = Path(__file__).parent.parent
 CLAIM = re.compile(r"\bL[0-4]\.\d+\b")
@@ -185,9 +188,14 @@ def sentence(docstring: str) -> str:
     return text[:1].upper() + text[1:] if re.match(r"[a-z]{2,}[ ,:]|a [a-z]{2,}", text) else text
 
 
-PAGES = {"docs/recipe.md": recipe_page, "docs/claims.md": claims_page}
+PAGES = {
+    "docs/recipe.md": recipe_page,
+    "docs/claims.md": claims_page,
+    **{f"docs/models/{name}.md": partial(model_card, name) for name in shipped_names()},
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
+        (ROOT / name).parent.mkdir(exist_ok=True)
         (ROOT / name).write_text(page(), encoding="utf-8")
         print(name)

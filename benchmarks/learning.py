@@ -1,0 +1,156 @@
+"""Which settings learn most in the same time? One table, from training runs on dev data alone.
+
+    python -m benchmarks.learning STUDY --train train.tsv --dev dev.tsv [--core-minutes 5] [--only rope muon]
+
+Each row of ``SETTINGS`` is trained by `clearhead train` on one thread, for as many steps as fit into the same time of
+one core. What a step takes is measured as processor time, which other work on the machine disturbs little, and the
+number of steps is kept with the result: ``--steps 5000`` gives every row this number instead, and repeats it without a
+clock. Rows that STUDY already has are not trained again, so that the study can be stopped and continued; a row that was
+interrupted goes on from its last checkpoint. ``--seeds 1 2`` trains each row twice.
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import clearhead
+from clearhead.data import plan_epoch
+from clearhead.models import build, count_parameters
+from clearhead.recipe import read_recipe
+from clearhead.training.optimizer import make_optimizers
+from clearhead.training.preparation import Prepared, prepare
+
+_SMALL = ["model.width=128", "model.heads=4", "model.feedforward.width=512"]
+_ROPE = ["model.position.kind=rope"]
+SETTINGS: dict[str, list[str]] = {
+    "defaults": [],
+    # positions
+    "rope": _ROPE,
+    "shaw": ["model.position.kind=shaw"],
+    "t5": ["model.position.kind=t5"],
+    # sizes
+    "width 128": [*_ROPE, *_SMALL],
+    "width 256, net 512": [*_ROPE, "model.width=256", "model.heads=4", "model.feedforward.width=512"],
+    "4+1 layers": [*_ROPE, "model.encoder.layers=4", "model.decoder.layers=1"],
+    "4+2 layers": [*_ROPE, "model.encoder.layers=4", "model.decoder.layers=2"],
+    "2+2 layers": [*_ROPE, "model.layers=2"],
+    # batches
+    "256 tokens": [*_ROPE, "training.batch_tokens=256"],
+    "1,024 tokens": [*_ROPE, "training.batch_tokens=1024"],
+    "mixed lengths": [*_ROPE, "training.window=1"],
+    # optimizer and schedule
+    "rate 0.0005": [*_ROPE, "training.optimizer.rate=0.0005"],
+    "rate 0.002": [*_ROPE, "training.optimizer.rate=0.002"],
+    "linear": [*_ROPE, "training.schedule.kind=linear"],
+    "warm-up 0.1": [*_ROPE, "training.schedule.warmup=0.1"],
+    "muon": [*_ROPE, "training.optimizer.kind=muon"],
+    "muon, 2,048 tokens": [*_ROPE, "training.optimizer.kind=muon", "training.batch_tokens=2048"],
+    "average 0.99": [*_ROPE, "training.average=0.99"],
+    # regularisation
+    "no dropout": [*_ROPE, "model.dropout={residual=0, embedding=0}"],
+    "no smoothing": [*_ROPE, "training.label_smoothing=0"],
+    # tokens
+    "pieces of letters": [*_ROPE, "data.source={kind=bpe, size=300}"],
+}
+TIMED = 24
+"""Steps by which the time of a step is measured; the median counts."""
+
+
+def seconds_per_step(run: Prepared) -> float:
+    """Processor time of a step on one thread: forward, backward, optimizer."""
+    spec, objective = run.recipe.training, run.objective
+    model: Any = build(run.recipe, seed=0).train()
+    optimizers = make_optimizers(model, spec.optimizer)
+    plan = plan_epoch(run.examples, seed=1, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window)
+    times = []
+    for rows in plan[:TIMED]:
+        before = time.process_time()
+        torch.autograd.backward(objective.loss(model, objective.batch(run.examples, rows, 0)))
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        times.append(time.process_time() - before)
+    return statistics.median(times[4:])
+
+
+def planned(settings: Sequence[str], seconds: float) -> tuple[int, float, int]:
+    """Steps that fit into some seconds of a core, what one takes, and the parameters of the model."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        run = prepare(read_recipe(None, *settings, "training.steps=1000"), folder)
+        each = seconds_per_step(run)
+        return max(1, round(seconds / each)), each, count_parameters(build(run.recipe, seed=0))
+    finally:
+        shutil.rmtree(folder)
+
+
+def studied(name: str, seed: int, asked: argparse.Namespace) -> dict[str, Any]:
+    """Train one row, and say how far it came."""
+    data = [f"data.train={asked.train}", f"data.dev={asked.dev}", f"training.seed={seed}", "training.threads=1"]
+    settings = [*data, "decoding.beam_size=1", *SETTINGS[name]]
+    folder = asked.study / f"{name.replace(' ', '-').replace(',', '')}-{seed}"
+    note = folder.with_suffix(".plan.json")
+    if note.exists():
+        plan = json.loads(note.read_text(encoding="utf-8"))
+    else:
+        steps, each, parameters = planned(settings, 60 * asked.core_minutes)
+        plan = {"steps": asked.steps or steps, "seconds_per_step": each, "parameters": parameters}
+        note.write_text(json.dumps(plan), encoding="utf-8")
+    started = time.process_time()
+    run = clearhead.train(None, folder, steps=plan["steps"], resume=folder.exists(), settings=settings)
+    best = run.best or {}
+    scores = {key.removeprefix("dev_"): value for key, value in best.items() if key.startswith("dev_")}
+    return {"name": name, "seed": seed, "settings": SETTINGS[name], **plan, **scores} | {
+        "core_seconds": time.process_time() - started
+    }
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """The rows, the best first."""
+    lines = [
+        "| setting | seed | parameters | ms a step | steps | dev line_error | dev symbol_error |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in sorted(rows, key=lambda row: row["line_error"]):
+        shown = f"{row['parameters']:,} | {1000 * row['seconds_per_step']:.0f} | {row['steps']:,}"
+        scores = f"{row['line_error']:.2f} | {row['symbol_error']:.2f}"
+        lines.append(f"| {row['name']} | {row['seed']} | {shown} | {scores} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Train what is missing, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", type=Path, help="the folder of the study")
+    parser.add_argument("--train", type=Path, required=True)
+    parser.add_argument("--dev", type=Path, required=True)
+    parser.add_argument("--core-minutes", type=float, default=5.0)
+    parser.add_argument("--steps", type=int, help="the same number for all, instead of the same time")
+    parser.add_argument("--only", nargs="+", choices=list(SETTINGS), default=list(SETTINGS), metavar="NAME")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1])
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    asked.study.mkdir(parents=True, exist_ok=True)
+    kept = asked.study / "rows.jsonl"
+    rows = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()] if kept.exists() else []
+    done = {(row["name"], row["seed"]) for row in rows}
+    for seed in asked.seeds:
+        for name in asked.only:
+            if (name, seed) not in done:
+                rows.append(studied(name, seed, asked))
+                with kept.open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps(rows[-1]) + "\n")
+                print(f"{name}, seed {seed}: line_error {rows[-1]['line_error']:.2f}", flush=True)
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
