@@ -247,7 +247,7 @@ def g2p_en(folder: Path | None, workers: int) -> G2pEn:
     package = _installed("g2p-en", folder, how)
     checkpoint = Path(str(package.locate_file("g2p_en/checkpoint20.npz")))
     return G2pEn(
-        "g2p-en",
+        "g2p-en, words seen",
         package.version,
         Command([sys.executable, "-W", "ignore", "-c", G2P_EN], _python_path(folder)),
         model_bytes=_size(checkpoint),

@@ -27,9 +27,9 @@ makes phones equal that differ by notation, in the answers of every system and i
 printed.
 
 Speed. All systems answer the same words in turns, each in --workers processes of one thread; medians of rounds.
-Phonetisaurus, g2p-en and espeak-ng are started anew each time, so the median time for one word is subtracted.
-Start-up is the time from a new process to its first answer, when the files are in memory already. Sizes: what was
-learnt, and everything that is installed for it without Python itself.
+Phonetisaurus, g2p-en and espeak-ng are started anew each time, so the time for one word, taken in the same round, is
+subtracted. Start-up is the time from a new process to its first answer, when the files are in memory already. Sizes:
+what was learnt, and everything that is installed for it without Python itself.
 """
 
 import argparse
@@ -182,18 +182,20 @@ def times_in_turns(
             taken.append(clock() - middle)
         say(f"times: round {number} of {rounds}")
     return [
-        Times(speed(len(words), taken, started, system.loads_each_time), started)
-        for system, started, taken in zip(
-            systems, map(statistics.median, starts), map(statistics.median, takes), strict=True
-        )
+        Times(speed(len(words), taken, started if system.loads_each_time else None), statistics.median(started))
+        for system, started, taken in zip(systems, starts, takes, strict=True)
     ]
 
 
-def speed(words: int, seconds: float, start: float, loads_each_time: bool) -> float:
-    """Words per second; what is loaded each time has answered its first word at ``start``. NaN if nothing is left."""
-    if not loads_each_time:
-        return words / seconds
-    return (words - 1) / (seconds - start) if words > 1 and seconds > start else float("nan")
+def speed(words: int, taken: Sequence[float], started: Sequence[float] | None) -> float:
+    """Words per second, by the median of rounds.
+
+    What is loaded in each round has answered one word after ``started``, so only the rest counts; NaN if there is none.
+    """
+    if started is None:
+        return words / statistics.median(taken)
+    rest = statistics.median(whole - start for whole, start in zip(taken, started, strict=True))
+    return (words - 1) / rest if rest > 0 else float("nan")
 
 
 # ---- the table ----
@@ -217,12 +219,13 @@ def cost_cells(row: Row, first: Row) -> list[str]:
     sizes = [f"{size / MEGABYTE:,.1f}" for size in (row.model_bytes, row.all_bytes)]
     if row.times is None or first.times is None:
         return [row.name, "", "", "", *sizes]
-    ratio = row.times.words_per_second / first.times.words_per_second
-    return [row.name, f"{row.times.words_per_second:,.0f}", f"{ratio:.2f}×", f"{row.times.start:.2f}", *sizes]
+    rate = row.times.words_per_second
+    rates = [f"{rate:,.0f}", f"{rate / first.times.words_per_second:.2f}×"] if math.isfinite(rate) else ["–", "–"]
+    return [row.name, *rates, f"{row.times.start:.2f}", *sizes]
 
 
-ERROR_HEADER = ["", "words wrong, %", "phones wrong, %", "folded"]
-COST_HEADER = ["", "words/s", "× first", "start, s", "model, MB", "all, MB"]
+ERROR_HEADER = ["system", "words wrong, %", "phones wrong, %", "folded"]
+COST_HEADER = ["system", "words/s", "× first", "start, s", "model, MB", "all, MB"]
 
 
 def tables(rows: Sequence[Row]) -> list[list[list[str]]]:
@@ -356,6 +359,7 @@ def trained_phonetisaurus(asked: argparse.Namespace, lexicon: Lexicon) -> Pronou
 def present(asked: argparse.Namespace, lexicon: Lexicon) -> tuple[list[Pronouncer], dict[str, str]]:
     """All systems that are there, and how to get the others."""
     names = [Path(model).name for model in asked.models]
+    names = names if len(set(names)) == len(names) else asked.models
     ours = ["clearhead"] if len(names) == 1 else [f"clearhead {name}" for name in names]
     systems: list[Pronouncer] = [
         Clearhead(model, beam, asked.workers, name)
