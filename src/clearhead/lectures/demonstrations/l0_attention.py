@@ -19,8 +19,10 @@ from clearhead.drawing.figure import Bars
 from clearhead.lectures.demonstrations import toy
 from clearhead.lectures.demonstrations.broken import broken_block
 from clearhead.lectures.demonstrations.compare import ROUNDING, alike, gap
+from clearhead.lectures.demonstrations.learning import idle_step
 from clearhead.lectures.demonstrations.pytorch import randomise
-from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure
+from clearhead.models import Seq2Seq
 from clearhead.predictor.forced import forced
 
 
@@ -72,16 +74,20 @@ def likelihood() -> Evidence:
         fed_in = toy.loss_of_a_token(model, source, target)
         return Measure("the trainer's loss against −log p of a token", fed_in, loss, tolerance=1e-4)
 
-    after, before = (toy.loss_of_a_token(one, source, target) for one in (model, toy.untrained(seed=1)))
+    before = toy.loss_of_a_token(toy.untrained(seed=1), source, target)
+
+    def learnt(trained: Seq2Seq) -> Measure:
+        after = toy.loss_of_a_token(trained, source, target)
+        return Measure("−log p of a true token, after training by the trainer", before / 10, after, relation="≤")
+
     first = forced(model, source[:1].tolist(), target[:1].tolist())[0]
-    learnt = "−log p of a true token, after training by the trainer"
     return Evidence(
         measures=(
             Measure("answers that were finished", len(source), len(answers)),
             factors(),
             in_a_batch(),
             trained_on(),
-            Measure(learnt, before / 10, after, relation="≤"),
+            learnt(model),
         ),
         wrong=(
             broken_block(
@@ -102,7 +108,12 @@ def likelihood() -> Evidence:
                 lambda right: lambda lines: (right(lines)[0], torch.ones_like(right(lines)[0], dtype=torch.bool)),
                 in_a_batch,
             ),
-            Wrong("the model before training", Measure(learnt, before / 10, before, relation="≤")),
+            broken_block(
+                "a trainer whose steps change nothing",
+                "clearhead.training.trainer.Trainer._step",
+                lambda _right: idle_step,
+                lambda: learnt(toy.trained.__wrapped__(1)),
+            ),
         ),
         figures=(
             Bars(
@@ -180,15 +191,15 @@ def queries_over_keys() -> Evidence:
         gaps = [gap(out, expected) for out in on_each_path(query, keys, values, valid).values()]
         return Measure("a(QKᵀ/√d_q)V against a loop, the worst path: max|Δ|", 0.0, max(gaps), tolerance=ROUNDING)
 
-    def rows_of(count: int) -> str:
+    def size() -> Measure:
         try:
-            return " × ".join(map(str, attend(query, keys, torch.randn(count, e)).shape))
+            found = " × ".join(map(str, attend(query, keys, values).shape))
         except (RuntimeError, TypeError):  # the latter where shapes are checked
-            return "cannot be multiplied"
+            found = "cannot be multiplied"
+        return Measure("attend(Q, K, V): rows × columns of the result, N × d_v", f"{n} × {e}", found)
 
-    size = "attend(Q, K, V): rows × columns of the result, N × d_v"
     return Evidence(
-        measures=(Measure(size, f"{n} × {e}", rows_of(m)), *measures()),
+        measures=(size(), *measures()),
         wrong=(
             broken_block(
                 "scores divided by d instead of √d",
@@ -217,9 +228,11 @@ def queries_over_keys() -> Evidence:
                 lambda right: lambda q, k, v, bias: right(q, k, v.flip(2), bias),
                 worst,
             ),
-            Wrong(
+            broken_block(
                 f"V with N = {n} rows, as printed: A is N × M, so AV does not exist",
-                Measure(size, f"{n} × {e}", rows_of(n)),
+                "clearhead.attention.attend.attend",
+                lambda right: lambda query, keys, values: right(query, keys, values[: len(query)]),
+                size,
             ),
         ),
     )

@@ -25,7 +25,7 @@ from clearhead.lectures.demonstrations.crossings import (
     table_over_length,
 )
 from clearhead.lectures.demonstrations.sequential import EXPLICIT
-from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure
 from clearhead.models import build, count_parameters
 from clearhead.recipe import read_recipe
 
@@ -48,8 +48,10 @@ def two_by_three() -> Evidence:
     def printed() -> Measure:
         return Measure("multiplications, as printed: 2 × 3 × 1 = 6", 6, counted_macs(lambda: learnable(rows)))
 
-    def parameters(module: nn.Module) -> Measure:
-        return Measure("parameters of the (3 × 1) matrix, as printed: 3", 3, count_parameters(module))
+    def parameters() -> Measure:
+        for_each_row = nn.ModuleList([learnable] * len(rows))
+        what = "parameters of the (3 × 1) matrix, as printed: 3, though it is used for both rows"
+        return Measure(what, 3, count_parameters(for_each_row))
 
     return Evidence(
         measures=(
@@ -58,7 +60,7 @@ def two_by_three() -> Evidence:
             ),
             printed(),
             multiplications(),
-            parameters(learnable),
+            parameters(),
         ),
         wrong=(
             broken_block(
@@ -73,8 +75,11 @@ def two_by_three() -> Evidence:
                 lambda _right: lambda rows, _inner, columns: rows * columns,
                 multiplications,
             ),
-            Wrong(
-                "a matrix for each row, so that parameters grow with the rows", parameters(nn.Bilinear(2, 3, 1, False))
+            broken_block(
+                "a counter that counts the matrix again for each row",
+                "clearhead.models.build.count_parameters",
+                lambda right: lambda shared: sum(map(right, shared)),
+                parameters,
             ),
         ),
     )
