@@ -112,7 +112,7 @@ def likelihood() -> Evidence:
                 "a trainer whose steps change nothing",
                 "clearhead.training.trainer.Trainer._step",
                 lambda _right: idle_step,
-                lambda: learnt(toy.trained.__wrapped__(1)),
+                lambda: learnt(toy.trained(1)),
             ),
         ),
         figures=(
