@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -198,8 +199,19 @@ def queries_over_keys() -> Evidence:
             found = "cannot be multiplied"
         return Measure("attend(Q, K, V): rows × columns of the result, N × d_v", f"{n} × {e}", found)
 
+    def from_tokens() -> Measure:
+        """Q = XW_Q over K = X'W_K and V = X'W_V, by a module with one head."""
+        mine = module(x[None], memory[None])[0]
+        weights = (module.get_submodule(name).get_parameter("weight").T for name in ("query", "key", "value"))
+        rows = (tokens @ weight for tokens, weight in zip((x, memory, memory), weights, strict=True))
+        what = f"XW_Q over X'W_K and X'W_V, {n} and {m} rows of {x.shape[1]} features, against a loop"
+        return alike(what, mine, loop(*rows, math.sqrt(d)))
+
+    x, memory = torch.randn(n, 10), torch.randn(m, 10)
+    module = MultiHeadAttention(width=10, heads=1, query_size=d, value_size=e, bias=False, output=False)
+    randomise(module)
     return Evidence(
-        measures=(size(), *measures()),
+        measures=(size(), *measures(), from_tokens()),
         wrong=(
             broken_block(
                 "scores divided by d instead of √d",
@@ -227,6 +239,12 @@ def queries_over_keys() -> Evidence:
                 "clearhead.attention.attend.fused_by_distance",
                 lambda right: lambda q, k, v, bias: right(q, k, v.flip(2), bias),
                 worst,
+            ),
+            broken_block(
+                "keys and values from the X of the queries, the only one in the notes",
+                "clearhead.attention.multihead.MultiHeadAttention.forward",
+                lambda right: lambda self, tokens, _memory, **more: right(self, tokens, **more),
+                from_tokens,
             ),
             broken_block(
                 f"V with N = {n} rows, as printed: A is N × M, so AV does not exist",
@@ -360,6 +378,20 @@ def heads_of_free_sizes() -> Evidence:
         off = max(gap(result, joined) for result in results().values())
         return Measure("MultiHeadAttention against its heads one by one, the worst path", 0.0, off, tolerance=ROUNDING)
 
+    def split() -> Measure:
+        """Hooks see what the module computes; H is what is joined and handed to W_O."""
+        seen: dict[str, Tensor] = {}
+        handle = module.output.register_forward_pre_hook(lambda _module, given: seen.update(H=given[0]))
+        module.path = "explicit"
+        with torch.no_grad():
+            module(query, keys, values)
+            k_star, v_star = module.candidates(keys, values)
+            found = [module.queries(query), k_star, v_star, seen["H"].unflatten(-1, (h, -1)).transpose(1, 2)]
+        handle.remove()
+        shapes = [" × ".join(map(str, part.shape[1:])) for part in found]
+        expected = f"{h} × 4 × {dq}, {h} × 6 × {dq}, {h} × 6 × {dv}, {h} × 4 × {dv}"
+        return Measure("Q*, K*, V*, H: h × N × d̃_q, h × M × d̃_q, h × M × d̃_v, h × N × d̃_v", expected, ", ".join(shapes))
+
     sizes = [("W_Q, a head", width, dq), ("W_K, a head", memory, dq), ("W_V, a head", value, dv), ("W_O", h * dv, out)]
     matrices = [part.get_parameter("weight").numel() for part in (module.query, module.key, module.value)]
     return Evidence(
@@ -373,6 +405,7 @@ def heads_of_free_sizes() -> Evidence:
                 sum(rows * columns * (1 if name == "W_O" else h) for name, rows, columns in sizes),
                 sum(matrices) + output.get_parameter("weight").numel(),
             ),
+            split(),
         ),
         wrong=(
             broken_block(
@@ -386,6 +419,12 @@ def heads_of_free_sizes() -> Evidence:
                 "clearhead.attention.heads.Heads._split",
                 lambda right: lambda self, joined: joined.unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2),
                 worst,
+            ),
+            broken_block(
+                "a key and a value that no token has",
+                "clearhead.attention.heads.Heads.candidates",
+                lambda right: lambda self, *tokens: tuple(F.pad(part, (0, 0, 0, 1)) for part in right(self, *tokens)),
+                split,
             ),
             broken_block(
                 "a cache that returns its keys in another order than its values",

@@ -283,6 +283,18 @@ def feed_forward() -> Evidence:
             f"8nd², counted at n = {LENGTH}, d = {WIDTH}", _worth(8 * n * d**2), counted_macs(lambda: module(x))
         )
 
+    def each_map() -> tuple[Measure, ...]:
+        """Watched inside the net as it runs, so that a map between other features shows."""
+        module, seen = net(), dict[str, int]()
+        for name in ("up", "down"):
+            module.get_submodule(name).register_forward_hook(
+                lambda part, given, _out, name=name: seen.update({name: counted_macs(lambda: part.forward(*given))})
+            )
+        with torch.no_grad():
+            module(x)
+        names = {"up": "input to hidden", "down": "hidden to output (line 126)"}
+        return tuple(Measure(f"{names[part]}: 4nd²", _worth(4 * n * d**2), seen.get(part, 0)) for part in names)
+
     def built() -> Measure:
         return Measure("parameters built: 8d²", 8 * WIDTH**2, count_parameters(net()))
 
@@ -298,6 +310,7 @@ def feed_forward() -> Evidence:
             formula_gap("work of the recipe's net: 2nd·d_ff", 2 * n * d * d_ff, _one_line(four)),
             formula_gap("with d_ff = 4d: 8nd²", 8 * n * d**2, _one_line(four).subs(d_ff, 4 * d)),
             work(),
+            *each_map(),
             Measure("parameters 8d², formula of the recipe", 8 * WIDTH**2, four.parameters.at()),
             built(),
             other(2),
@@ -319,7 +332,7 @@ def feed_forward() -> Evidence:
                 "one of the two maps left out",
                 "clearhead.blocks.feedforward.StandardFeedForward.forward",
                 lambda _right: lambda self, x: self.up(x)[..., : x.shape[-1]],
-                work,
+                lambda: each_map()[1],
             ),
         ),
         tables=(_module_table(),),
