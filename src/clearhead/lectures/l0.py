@@ -54,8 +54,8 @@ CLAIMS = (
         latex=r"a_{\text{soft}}(s)_j=\frac{e^{s_j}}{\sum_{k}e^{s_k}}\qquad a_{\text{hard}}(s)_j=1\,\text{ if } j"
         r"=\operatorname{argmax}_k s_k,\,\text{ else } 0",
         verdict="convention",
-        right="an argmax is an index, and by convention its one-hot row is meant; training needs a gradient as well: "
-        "the softmax's is passed through",
+        right="an argmax is an index, and by convention its one-hot row is meant, of the first of equal scores; "
+        "training needs a gradient as well: the softmax's is passed through",
         module="clearhead.attention.choice",
         test="tests/attention/test_attend.py::test_L0_3_soft_and_hard_choice",
         demonstration="l0_attention:soft_and_hard",

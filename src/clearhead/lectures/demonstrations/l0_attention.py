@@ -203,9 +203,9 @@ def queries_over_keys() -> Evidence:
         """Q = XW_Q over K = X'W_K and V = X'W_V, by a module with one head."""
         mine = module(x[None], memory[None])[0]
         weights = (module.get_submodule(name).get_parameter("weight").T for name in ("query", "key", "value"))
-        rows = (tokens @ weight for tokens, weight in zip((x, memory, memory), weights, strict=True))
+        q, k, v = (tokens @ weight for tokens, weight in zip((x, memory, memory), weights, strict=True))
         what = f"XW_Q over X'W_K and X'W_V, {n} and {m} rows of {x.shape[1]} features, against a loop"
-        return alike(what, mine, loop(*rows, math.sqrt(d)))
+        return alike(what, mine, loop(q, k, v, math.sqrt(d)))
 
     x, memory = torch.randn(n, 10), torch.randn(m, 10)
     module = MultiHeadAttention(width=10, heads=1, query_size=d, value_size=e, bias=False, output=False)
@@ -287,6 +287,10 @@ def soft_and_hard() -> Evidence:
             "rows whose hard choice is the key with the largest soft weight, padding masked", 1.0, float(share)
         )
 
+    def ties() -> Measure:
+        chosen = choose(torch.tensor([[1.0, 3.0, 3.0, 0.0]]), None, "hard")
+        return Measure("keys that are chosen of two equal ones, 2 and 3: the first", "2", _names_of(chosen[0] > 0))
+
     def gradient() -> Measure:
         module = modules["hard"]
         weight = module.query.get_parameter("weight")
@@ -304,6 +308,7 @@ def soft_and_hard() -> Evidence:
             alike("soft weights against e^s / Σ e^s, in Python's own numbers", choose(scores), share, 1e-6),
             one_hot(),
             best(),
+            ties(),
             gradient(),
         ),
         wrong=(
@@ -318,6 +323,12 @@ def soft_and_hard() -> Evidence:
                 "clearhead.attention.choice.choose",
                 lambda right: lambda *given: right(*given).detach(),
                 gradient,
+            ),
+            broken_block(
+                "every key with the largest score is chosen: not one-hot where two are equal",
+                "clearhead.attention.choice.choose",
+                lambda _right: lambda scores, _mask, _choice: (scores == scores.amax(-1, keepdim=True)).float(),
+                ties,
             ),
             broken_block(
                 "the hard choice made before padding is masked",
@@ -338,6 +349,11 @@ def soft_and_hard() -> Evidence:
             ),
         ),
     )
+
+
+def _names_of(chosen: Bool[Tensor, "m"]) -> str:
+    """The numbers of the keys that are chosen, from 1."""
+    return ", ".join(str(index + 1) for index, one in enumerate(chosen.tolist()) if one)
 
 
 def _in_the_other_order(right: Callable[..., Tensor], scores: Tensor, mask: Any, choice: Any) -> Tensor:
@@ -386,7 +402,7 @@ def heads_of_free_sizes() -> Evidence:
         with torch.no_grad():
             module(query, keys, values)
             k_star, v_star = module.candidates(keys, values)
-            found = [module.queries(query), k_star, v_star, seen["H"].unflatten(-1, (h, -1)).transpose(1, 2)]
+            found = [module.queries(query), k_star, v_star, seen["H"].view(1, -1, h, dv).transpose(1, 2)]
         handle.remove()
         shapes = [" × ".join(map(str, part.shape[1:])) for part in found]
         expected = f"{h} × 4 × {dq}, {h} × 6 × {dq}, {h} × 6 × {dv}, {h} × 4 × {dv}"
