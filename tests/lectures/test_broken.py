@@ -9,7 +9,9 @@ import clearhead.attention
 import clearhead.attention.context
 from clearhead.attention import AttentionContext
 from clearhead.attention.context import causal_mask
-from clearhead.lectures.demonstrations.broken import broken, broken_block
+from clearhead.lectures.demonstrations import toy
+from clearhead.lectures.demonstrations.broken import broken, broken_block, damage
+from clearhead.lectures.demonstrations.learning import idle_step
 from clearhead.lectures.evidence import Measure
 
 MASK = "clearhead.attention.context.causal_mask"
@@ -70,3 +72,21 @@ def test_a_block_that_fails_is_rejected_and_named() -> None:
 def test_a_name_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(AttributeError), broken("clearhead.attention.context.no_such_mask", lambda right: right):
         pass
+
+
+def test_what_was_learnt_while_broken_is_not_kept_and_what_was_learnt_before_is_not_used() -> None:
+    """A cached model would outlive the damage, and one from before would hide it."""
+    step = "clearhead.training.trainer.Trainer._step"
+    assert damage() == ()
+    with broken(step, lambda right: idle_step):
+        (outer,) = damage()
+        first = toy.trained(3)
+        assert toy.trained(3) is first
+        with broken(MASK, lambda right: right):
+            assert damage()[0] == outer
+            assert toy.trained(3) is not first
+    assert damage() == ()
+    with broken(step, lambda right: idle_step):
+        assert toy.trained(3) is not first
+    for mine, other in zip(first.parameters(), toy.untrained(3).parameters(), strict=True):
+        assert torch.equal(mine, other)

@@ -62,8 +62,8 @@ class Wrong:
     """What is wrong about it."""
     measure: Measure
     broken: str = ""
-    """The name of what was broken, if it is the product itself, broken on purpose while this was measured:
-    ``clearhead.attention.context.causal_mask``; empty for a wrong number or formula."""
+    """What was broken on purpose while this was measured: ``clearhead.attention.context.causal_mask``. All wrong
+    variants of the claims are the product itself, with one part broken."""
 
     @property
     def rejected(self) -> bool:

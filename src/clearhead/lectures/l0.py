@@ -28,18 +28,21 @@ CLAIMS = (
         id="L0.2",
         title="Attention of N queries over M keys",
         statement="The scores of all queries and keys are divided by the root of the query's size, turned into weights "
-        "by a, and used to average the values. N queries can attend to a different number M of keys.",
+        "by a, and used to average the values. N queries can attend to a different number M of keys, all of them "
+        "linear maps of tokens.",
         latex=r"\operatorname{Attention}(Q,K,V;a)=a\left(\frac{QK^\top}{\sqrt{d_q}}\right)V"
-        r"\\Q\in\mathbb{R}^{N\times d_q}\quad K\in\mathbb{R}^{M\times d_q}"
-        r"\\V=(v_1,v_2,\dots,v_M)^\top\in\mathbb{R}^{M\times d_v}",
+        r"\\Q=XW_Q\in\mathbb{R}^{N\times d_q}\quad K=X'W_K\in\mathbb{R}^{M\times d_q}"
+        r"\\V=X'W_V=(v_1,v_2,\dots,v_M)^\top\in\mathbb{R}^{M\times d_v}"
+        r"\\X\in\mathbb{R}^{N\times d_X}\quad X'\in\mathbb{R}^{M\times d_X}",
         verdict="misprint",
-        right="V has a row for each key, M of them; the notes list v_1 … v_N",
+        right="V has a row for each key, M of them; the notes list v_1 … v_N. They also have a single X, with N rows: "
+        "keys and values come from one X of M rows, which is the same only in self-attention",
         module="clearhead.attention.attend",
         test="tests/attention/test_attend.py::test_L0_2_queries_over_another_number_of_keys",
         demonstration="l0_attention:queries_over_keys",
         place=Place("Attention", 9),
         printed=r"\operatorname{Attention}(Q,K,V;a)=a\left(\frac{QK^\top}{\sqrt{d_q}}\right)V"
-        r"\\V=(v_1,v_2,\dots,v_N)^\top\in\mathbb{R}^{M\times d_v}",
+        r"\\V=(v_1,v_2,\dots,v_N)^\top\in\mathbb{R}^{M\times d_v}\quad X\in\mathbb{R}^{N\times d_X}",
         try_it=Try("clearhead show tiny model.attention.scale=dim", "the score is divided by d instead of √d"),
         words="scaled dot-product softmax query key value padding cross-attention",
     ),
@@ -51,8 +54,8 @@ CLAIMS = (
         latex=r"a_{\text{soft}}(s)_j=\frac{e^{s_j}}{\sum_{k}e^{s_k}}\qquad a_{\text{hard}}(s)_j=1\,\text{ if } j"
         r"=\operatorname{argmax}_k s_k,\,\text{ else } 0",
         verdict="convention",
-        right="an argmax is an index, and by convention its one-hot row is meant; training needs a gradient as well: "
-        "the softmax's is passed through",
+        right="an argmax is an index, and by convention its one-hot row is meant, of the first of equal scores; "
+        "training needs a gradient as well: the softmax's is passed through",
         module="clearhead.attention.choice",
         test="tests/attention/test_attend.py::test_L0_3_soft_and_hard_choice",
         demonstration="l0_attention:soft_and_hard",
@@ -169,16 +172,17 @@ CLAIMS = (
         id="L0.10",
         title="Layer norm: subtract the mean, divide by the deviation",
         statement="Values are brought to mean 0 and deviation 1, with the population's mean and deviation.",
-        latex=r"y_i\leftarrow\gamma\odot\frac{y_i-\mu_i}{\sqrt{\sigma_i^2+\epsilon}}+\beta\qquad\mu_i=\mathbb{E}_u[y_{iu}]"
-        r"\qquad\sigma_i^2=\mathbb{E}_u[(y_{iu}-\mu_i)^2]",
+        latex=r"y_i=x_iW+b\qquad y_i\leftarrow\gamma\odot\frac{y_i-\mu_i}{\sqrt{\sigma_i^2+\epsilon}}+\beta"
+        r"\qquad\mu_i=\mathbb{E}_u[y_{iu}]\qquad\sigma_i^2=\mathbb{E}_u[(y_{iu}-\mu_i)^2]",
         verdict="disputed",
         right="the statistics are those of one token's features, with ε under the root and a learned gain and shift; "
-        "with one mean and deviation for all of Y, as printed, a token would see the others",
+        "with one mean and deviation for all of Y, as printed, a token would see the others. y_i is x_iW + b, a row of "
+        "XW + b, and the square belongs inside the mean: (E[y − μ])² is always 0",
         module="clearhead.blocks.norm",
         test="tests/blocks/test_norm.py::test_L0_10_a_token_is_normalised_on_its_own",
         demonstration="l0_blocks:layer_norm",
         place=Place("Layer Norm", 38),
-        printed=r"y_i\leftarrow\frac{y_i-\mu}{\sigma}\qquad\mu=\mathbb{E}Y\qquad"
+        printed=r"y_i=XW+b\qquad y_i\leftarrow\frac{y_i-\mu}{\sigma}\qquad\mu=\mathbb{E}Y\qquad"
         r"\sigma=\sqrt{\mathbb{E}_{y\in Y}[y-\mu]^2}",
         try_it=Try(
             "clearhead show tiny model.encoder.norm.axis=all",

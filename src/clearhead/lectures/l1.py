@@ -131,7 +131,7 @@ CLAIMS = (
         latex=r"x_{l}=x_{l-1}+f(x_{l-1})\qquad l=1,\dots,24",
         verdict="holds under a condition",
         right="with the norm in front of each sublayer (pre-LN); with the slides' post-LN the same 24 layers learnt as "
-        "little with the residual as without it in the same 30 steps, though the gradient did come through",
+        "little with the residual as without it in the same 20 steps, though the gradient did come through",
         module="clearhead.blocks.residual",
         test="tests/blocks/test_residual.py::test_L1_8_the_residual_carries_the_gradient_through_24_layers",
         demonstration="l1_models:deep_with_residuals",

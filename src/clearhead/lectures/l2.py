@@ -141,12 +141,13 @@ CLAIMS = (
         r"d_k}}\right]=1",
         verdict="misprint",
         right='the scores are divided by √d_k, as line 6 itself asks before ("why divide by √d_k?"); divided by d_k, '
-        "as it says in the end, they have variance 1/d_k",
+        "as it says in the end, they have variance 1/d_k. And it is the variance of a sum, not the mean of a variance, "
+        "that is the sum of the variances",
         module="clearhead.attention.score",
         test="tests/attention/test_attend.py::test_L2_9_variance_of_the_scores",
         demonstration="l2_scale:scale_by_the_root",
         place=Place("Tricks in Training", 6),
-        printed=r"\text{so, we normalize our attention by } d_k",
+        printed=r"\text{the mean of variance is sum of variance}\\\text{so, we normalize our attention by } d_k",
         try_it=Try("clearhead show lecture", "the score is divided by d, as the notes say"),
         words="scale variance softmax root",
     ),
@@ -164,6 +165,7 @@ CLAIMS = (
         test="tests/positions/test_absolute.py::test_L2_10_the_papers_layout",
         demonstration="l2_positions:three_layouts",
         place=Place("Word Order: Sinusoidal Position Embeddings", 6),
+        printed=r"\text{No one uses it lol.}",
         try_it=Try("clearhead show tiny model.position.layout=halves", "all sines first, then all cosines"),
         words="position encoding sine cosine Marian",
     ),
@@ -194,6 +196,7 @@ CLAIMS = (
         test="tests/positions/test_shaw.py::test_L2_12_relative_vectors_join_keys_and_values",
         demonstration="l2_positions:learned_relative",
         place=Place("Word Order: Relative Position Embeddings", 6),
+        printed=r"\text{Relative positions are LEARNED and added to the self-attention outputs}",
         try_it=Try(
             "clearhead show tiny model.position.kind=shaw model.position.relative=values", "one table, for values alone"
         ),

@@ -59,14 +59,15 @@ CLAIMS = (
     Claim(
         id="L3.3",
         title="1(a): the softmax in O(ln T + ln U)",
-        statement="With as many processors as could be used, scores over U features and the normaliser over T "
-        "positions take the sum of two logarithms; in practice the inner products are serial, and take U.",
+        statement="A sum of N terms takes O(log N) in parallel. So, with as many processors as could be used, scores "
+        "over U features and the normaliser over T positions take the sum of two logarithms; in practice the inner "
+        "products are serial, and take U.",
         latex=r"O(\ln T+\ln U)\qquad\text{in practice: } O(U+\ln T)",
         verdict="holds",
         module="clearhead.costing.forms.lecture",
         test="tests/costing/test_span.py::test_L3_3_scores_and_softmax_take_log_U_plus_log_T",
         demonstration="l3_span:softmax_in_parallel",
-        place=Place("Problem 1(a)", 24, 26),
+        place=Place("Problem 1(a)", 22, 26),
         printed=r"o(\ln U+\ln T)\qquad O(\ln T+\ln U)\qquad\text{in practice: } O(U+\ln T)",
         try_it=Try("clearhead cost ttic --n 4096 --all", "a span that grows with the logarithm of the length"),
         words="parallel time logarithm tree sum span softmax",
@@ -102,6 +103,7 @@ CLAIMS = (
         test="tests/attention/test_grid.py::test_L3_5_grid_attention_is_flattened_attention_and_the_indexed_equations",
         demonstration="l3_grid:two_dimensions",
         place=Place("Problem 2(a)", 32, 48),
+        printed=r"\text{the so-called spatial transformer}",
         try_it=Try(
             "clearhead show vit-b16 model.attention.kind=grid model.patches.class_token=false model.pooling=mean",
             "attention among all cells of a grid at once",

@@ -18,11 +18,12 @@ code as it is and once while, for example, the causal mask is off by one, and mu
         ),
     )
 
-Results that are cached (``functools.cache``) must not be made inside a measure: they would outlive the damage.
+Results that are cached must not outlive the damage, nor hide it: a cache takes ``damage()`` as an argument.
 """
 
 import functools
 import inspect
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -35,6 +36,8 @@ from clearhead.lectures.evidence import Measure, Wrong
 
 Breaker = Callable[[Any], Any]
 """Takes the right function, method or value, and returns the wrong one."""
+_NUMBERS = itertools.count(1)
+_NOW = threading.local()
 
 
 @contextmanager
@@ -48,13 +51,21 @@ def broken(name: str, wrong: Breaker) -> Iterator[None]:
         wrong: takes the right function and returns the wrong one, which it may base on the right one. For a property
             it takes and returns the function that computes it.
     """
-    owner, attribute = _resolve(name)
+    before, owner, attribute = damage(), *_resolve(name)
     right = inspect.getattr_static(owner, attribute)
     replacement = _replacement(right, wrong)
     with ExitStack() as repairs:
         for place, label in _places(owner, attribute, right):
             _put(repairs, place, label, replacement)
+        _NOW.damage = (*before, next(_NUMBERS))
+        repairs.callback(setattr, _NOW, "damage", before)
         yield
+
+
+def damage() -> tuple[int, ...]:
+    """Numbers of what is broken now in this thread, no two alike; empty while the product is whole."""
+    now: tuple[int, ...] = getattr(_NOW, "damage", ())
+    return now
 
 
 def broken_block(what: str, name: str, wrong: Breaker, measure: Callable[[], Measure]) -> Wrong:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -19,8 +20,10 @@ from clearhead.drawing.figure import Bars
 from clearhead.lectures.demonstrations import toy
 from clearhead.lectures.demonstrations.broken import broken_block
 from clearhead.lectures.demonstrations.compare import ROUNDING, alike, gap
+from clearhead.lectures.demonstrations.learning import idle_step
 from clearhead.lectures.demonstrations.pytorch import randomise
-from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure
+from clearhead.models import Seq2Seq
 from clearhead.predictor.forced import forced
 
 
@@ -72,16 +75,20 @@ def likelihood() -> Evidence:
         fed_in = toy.loss_of_a_token(model, source, target)
         return Measure("the trainer's loss against −log p of a token", fed_in, loss, tolerance=1e-4)
 
-    after, before = (toy.loss_of_a_token(one, source, target) for one in (model, toy.untrained(seed=1)))
+    before = toy.loss_of_a_token(toy.untrained(seed=1), source, target)
+
+    def learnt(trained: Seq2Seq) -> Measure:
+        after = toy.loss_of_a_token(trained, source, target)
+        return Measure("−log p of a true token, after training by the trainer", before / 10, after, relation="≤")
+
     first = forced(model, source[:1].tolist(), target[:1].tolist())[0]
-    learnt = "−log p of a true token, after training by the trainer"
     return Evidence(
         measures=(
             Measure("answers that were finished", len(source), len(answers)),
             factors(),
             in_a_batch(),
             trained_on(),
-            Measure(learnt, before / 10, after, relation="≤"),
+            learnt(model),
         ),
         wrong=(
             broken_block(
@@ -102,7 +109,12 @@ def likelihood() -> Evidence:
                 lambda right: lambda lines: (right(lines)[0], torch.ones_like(right(lines)[0], dtype=torch.bool)),
                 in_a_batch,
             ),
-            Wrong("the model before training", Measure(learnt, before / 10, before, relation="≤")),
+            broken_block(
+                "a trainer whose steps change nothing",
+                "clearhead.training.trainer.Trainer._step",
+                lambda _right: idle_step,
+                lambda: learnt(toy.trained(1)),
+            ),
         ),
         figures=(
             Bars(
@@ -180,15 +192,26 @@ def queries_over_keys() -> Evidence:
         gaps = [gap(out, expected) for out in on_each_path(query, keys, values, valid).values()]
         return Measure("a(QKᵀ/√d_q)V against a loop, the worst path: max|Δ|", 0.0, max(gaps), tolerance=ROUNDING)
 
-    def rows_of(count: int) -> str:
+    def size() -> Measure:
         try:
-            return " × ".join(map(str, attend(query, keys, torch.randn(count, e)).shape))
+            found = " × ".join(map(str, attend(query, keys, values).shape))
         except (RuntimeError, TypeError):  # the latter where shapes are checked
-            return "cannot be multiplied"
+            found = "cannot be multiplied"
+        return Measure("attend(Q, K, V): rows × columns of the result, N × d_v", f"{n} × {e}", found)
 
-    size = "attend(Q, K, V): rows × columns of the result, N × d_v"
+    def from_tokens() -> Measure:
+        """Q = XW_Q over K = X'W_K and V = X'W_V, by a module with one head."""
+        mine = module(x[None], memory[None])[0]
+        weights = (module.get_submodule(name).get_parameter("weight").T for name in ("query", "key", "value"))
+        q, k, v = (tokens @ weight for tokens, weight in zip((x, memory, memory), weights, strict=True))
+        what = f"XW_Q over X'W_K and X'W_V, {n} and {m} rows of {x.shape[1]} features, against a loop"
+        return alike(what, mine, loop(q, k, v, math.sqrt(d)))
+
+    x, memory = torch.randn(n, 10), torch.randn(m, 10)
+    module = MultiHeadAttention(width=10, heads=1, query_size=d, value_size=e, bias=False, output=False)
+    randomise(module)
     return Evidence(
-        measures=(Measure(size, f"{n} × {e}", rows_of(m)), *measures()),
+        measures=(size(), *measures(), from_tokens()),
         wrong=(
             broken_block(
                 "scores divided by d instead of √d",
@@ -217,9 +240,17 @@ def queries_over_keys() -> Evidence:
                 lambda right: lambda q, k, v, bias: right(q, k, v.flip(2), bias),
                 worst,
             ),
-            Wrong(
+            broken_block(
+                "keys and values from the X of the queries, the only one in the notes",
+                "clearhead.attention.multihead.MultiHeadAttention.forward",
+                lambda right: lambda self, tokens, _memory, **more: right(self, tokens, **more),
+                from_tokens,
+            ),
+            broken_block(
                 f"V with N = {n} rows, as printed: A is N × M, so AV does not exist",
-                Measure(size, f"{n} × {e}", rows_of(n)),
+                "clearhead.attention.attend.attend",
+                lambda right: lambda query, keys, values: right(query, keys, values[: len(query)]),
+                size,
             ),
         ),
     )
@@ -256,6 +287,10 @@ def soft_and_hard() -> Evidence:
             "rows whose hard choice is the key with the largest soft weight, padding masked", 1.0, float(share)
         )
 
+    def ties() -> Measure:
+        chosen = choose(torch.tensor([[1.0, 3.0, 3.0, 0.0]]), None, "hard")
+        return Measure("keys that are chosen of two equal ones, 2 and 3: the first", "2", _names_of(chosen[0] > 0))
+
     def gradient() -> Measure:
         module = modules["hard"]
         weight = module.query.get_parameter("weight")
@@ -273,6 +308,7 @@ def soft_and_hard() -> Evidence:
             alike("soft weights against e^s / Σ e^s, in Python's own numbers", choose(scores), share, 1e-6),
             one_hot(),
             best(),
+            ties(),
             gradient(),
         ),
         wrong=(
@@ -287,6 +323,12 @@ def soft_and_hard() -> Evidence:
                 "clearhead.attention.choice.choose",
                 lambda right: lambda *given: right(*given).detach(),
                 gradient,
+            ),
+            broken_block(
+                "every key with the largest score is chosen: not one-hot where two are equal",
+                "clearhead.attention.choice.choose",
+                lambda _right: lambda scores, _mask, _choice: (scores == scores.amax(-1, keepdim=True)).float(),
+                ties,
             ),
             broken_block(
                 "the hard choice made before padding is masked",
@@ -307,6 +349,11 @@ def soft_and_hard() -> Evidence:
             ),
         ),
     )
+
+
+def _names_of(chosen: Bool[Tensor, "m"]) -> str:
+    """The numbers of the keys that are chosen, from 1."""
+    return ", ".join(str(index + 1) for index, one in enumerate(chosen.tolist()) if one)
 
 
 def _in_the_other_order(right: Callable[..., Tensor], scores: Tensor, mask: Any, choice: Any) -> Tensor:
@@ -347,6 +394,20 @@ def heads_of_free_sizes() -> Evidence:
         off = max(gap(result, joined) for result in results().values())
         return Measure("MultiHeadAttention against its heads one by one, the worst path", 0.0, off, tolerance=ROUNDING)
 
+    def split() -> Measure:
+        """Hooks see what the module computes; H is what is joined and handed to W_O."""
+        seen: dict[str, Tensor] = {}
+        handle = module.output.register_forward_pre_hook(lambda _module, given: seen.update(H=given[0]))
+        module.path = "explicit"
+        with torch.no_grad():
+            module(query, keys, values)
+            k_star, v_star = module.candidates(keys, values)
+            found = [module.queries(query), k_star, v_star, seen["H"].view(1, -1, h, dv).transpose(1, 2)]
+        handle.remove()
+        shapes = [" × ".join(map(str, part.shape[1:])) for part in found]
+        expected = f"{h} × 4 × {dq}, {h} × 6 × {dq}, {h} × 6 × {dv}, {h} × 4 × {dv}"
+        return Measure("Q*, K*, V*, H: h × N × d̃_q, h × M × d̃_q, h × M × d̃_v, h × N × d̃_v", expected, ", ".join(shapes))
+
     sizes = [("W_Q, a head", width, dq), ("W_K, a head", memory, dq), ("W_V, a head", value, dv), ("W_O", h * dv, out)]
     matrices = [part.get_parameter("weight").numel() for part in (module.query, module.key, module.value)]
     return Evidence(
@@ -360,6 +421,7 @@ def heads_of_free_sizes() -> Evidence:
                 sum(rows * columns * (1 if name == "W_O" else h) for name, rows, columns in sizes),
                 sum(matrices) + output.get_parameter("weight").numel(),
             ),
+            split(),
         ),
         wrong=(
             broken_block(
@@ -373,6 +435,12 @@ def heads_of_free_sizes() -> Evidence:
                 "clearhead.attention.heads.Heads._split",
                 lambda right: lambda self, joined: joined.unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2),
                 worst,
+            ),
+            broken_block(
+                "a key and a value that no token has",
+                "clearhead.attention.heads.Heads.candidates",
+                lambda right: lambda self, *tokens: tuple(F.pad(part, (0, 0, 0, 1)) for part in right(self, *tokens)),
+                split,
             ),
             broken_block(
                 "a cache that returns its keys in another order than its values",

@@ -1,7 +1,10 @@
 """L0.4 to L0.6, L0.8 and L0.9: time and space of matrix products, attention and multi-head attention."""
 
+import dataclasses
 import random
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import sympy
 import torch
@@ -21,7 +24,7 @@ from clearhead.costing import (
 from clearhead.costing.tracing import counted_macs, watch
 from clearhead.lectures.demonstrations.broken import broken_block
 from clearhead.lectures.demonstrations.compare import at, formula_gap, written
-from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure
 
 N, M, h = letter("N"), letter("M"), letter("h")
 d_q, d_v, d_o = letter("d_q"), letter("d_v"), letter("d_o")
@@ -82,17 +85,17 @@ def matmul() -> Evidence:
 def attention_time() -> Evidence:
     """L0.5: scores, choice and values, term by term, derived, and counted while the product runs on both paths."""
     work = attention_work(N, M, d_q, d_v)
-    n, m, dq, dv = 11, 13, 8, 6
+    sizes = n, m, dq, dv = 11, 13, 8, 6
     query, keys, values = torch.randn(n, dq), torch.randn(m, dq), torch.randn(m, dv)
     scores = torch.randn(n, m)
-    here = attention_work(n, m, dq, dv)
 
     def score_products() -> Measure:
-        return Measure("QKᵀ: NMd_q, counted as it runs", int(here.scores), counted_macs(lambda: weigh(query, keys)))
+        predicted = int(attention_work(*sizes).scores)
+        return Measure("QKᵀ: NMd_q, counted as it runs", predicted, counted_macs(lambda: weigh(query, keys)))
 
     def choice_operations() -> Measure:
         seen = watch(lambda: choose(scores), nn.Identity(), [scores]).operations
-        return Measure("a(·): operations, counted as it runs", int(here.choice), seen)
+        return Measure("a(·): operations, counted as it runs", int(attention_work(*sizes).choice), seen)
 
     def all_products(path: str) -> Measure:
         def run() -> Tensor:
@@ -100,7 +103,8 @@ def attention_time() -> Evidence:
                 return fused(query[None, None], keys[None, None], values[None, None])
             return attend(query, keys, values)
 
-        return Measure(f"NMd_q + NMd_v, counted as it runs, {path} path", int(here.macs), counted_macs(run))
+        predicted = int(attention_work(*sizes).macs)
+        return Measure(f"NMd_q + NMd_v, counted as it runs, {path} path", predicted, counted_macs(run))
 
     per_pair = sympy.limit(work.choice / (N * M), M, sympy.oo)
     return Evidence(
@@ -133,7 +137,12 @@ def attention_time() -> Evidence:
                 lambda right: lambda *given: right(right(*given)),
                 choice_operations,
             ),
-            Wrong("all without AV", formula_gap("all", N * M * d_q, work.macs)),
+            broken_block(
+                "the product's formula without AV",
+                "clearhead.costing.forms.lecture.attention_work",
+                lambda right: lambda *sizes: dataclasses.replace(right(*sizes), values=sympy.Integer(0)),
+                lambda: all_products("explicit"),
+            ),
         ),
         notes=(f"The softmax takes exactly {written(work.choice)} operations: 5M − 2 a row.",),
     )
@@ -155,8 +164,7 @@ def attention_memory() -> Evidence:
     def formula() -> Measure:
         return formula_gap("MN + Nd_v", M * N + N * d_v, attention_space(N, M, d_q, d_v))
 
-    n = sizes["N"]
-    read_as_n = Measure("numbers made by one head", n * sizes["M"] + n * n, _run(sizes)[1]["attention"])
+    space = "clearhead.costing.forms.lecture.attention_space"
     return Evidence(
         measures=(formula(), made()),
         wrong=(
@@ -168,11 +176,16 @@ def attention_memory() -> Evidence:
             ),
             broken_block(
                 "the product's formula with d_q, one way to read the printed d_n",
-                "clearhead.costing.forms.lecture.attention_space",
+                space,
                 lambda right: lambda N, M, d_q, d_v: right(N, M, d_q, d_q),
                 made,
             ),
-            Wrong("d_n, as printed, read as N", read_as_n),
+            broken_block(
+                "the product's formula with N, another way to read the printed d_n",
+                space,
+                lambda right: lambda N, M, d_q, d_v: right(N, M, d_q, N),
+                made,
+            ),
         ),
         notes=("Counted with " + ", ".join(f"{name} = {size}" for name, size in sizes.items()) + ".",),
     )
@@ -188,7 +201,7 @@ def multihead_time() -> Evidence:
     attention = h * (N * M * head_q + N * M * head_v)
     output = N * h * head_v * d_o
     whole = projections + attention + output
-    one = multihead_work(N, M, **(_SIZES | {"h": 1}))
+    one_head = multihead_work(N, M, **(_SIZES | {"h": 1}))
     rows = [_random_sizes(seed) for seed in range(5)]
     counted = [_run(sizes)[0] for sizes in rows]
 
@@ -197,13 +210,19 @@ def multihead_time() -> Evidence:
         missed = sum(abs(at(whole, sizes) - macs) for sizes, macs in zip(rows, seen, strict=True))
         return Measure(f"formula − multiplications counted, over five random sizes, {path} path", 0, missed)
 
+    def with_one_head() -> Measure:
+        alone, formula = rows[0] | {"h": 1}, multihead_work(N, M, **(_SIZES | {"h": 1}))
+        what = "h = 1 with its projections, formula and counted"
+        return Measure(what, at(formula.total, alone), _run(alone)[0])
+
     names = ("N", "M", "h", "d_q", "d_v", "d̃_q", "d̃_v", "d_o")
     return Evidence(
         measures=(
             formula_gap("projections h(d_q d̃_q(M+N) + d_v d̃_v M)", projections, work.projections),
             formula_gap("attention h(NM d̃_q + NM d̃_v)", attention, work.attention),
             formula_gap("output N h d̃_v d_o", output, work.output),
-            formula_gap("h = 1: NM d̃_q + NM d̃_v, its attention alone", N * M * (head_q + head_v), one.attention),
+            formula_gap("h = 1: NM d̃_q + NM d̃_v, its attention alone", N * M * (head_q + head_v), one_head.attention),
+            with_one_head(),
             off("explicit"),
             off("fused"),
         ),
@@ -220,8 +239,11 @@ def multihead_time() -> Evidence:
                 lambda right: lambda query, keys: right(query[:, :1], keys[:, :1]).expand(-1, query.shape[1], -1, -1),
                 lambda: off("explicit"),
             ),
-            Wrong(
-                "h = 1 taken for all of it: no projections", formula_gap("h = 1", N * M * (head_q + head_v), one.total)
+            broken_block(
+                "the product's formula as the line for h = 1 has it: no projections",
+                "clearhead.costing.forms.lecture.multihead_work",
+                _attention_alone,
+                with_one_head,
             ),
         ),
         tables=(
@@ -237,6 +259,12 @@ def multihead_time() -> Evidence:
     )
 
 
+def _attention_alone(right: Callable[..., Any]) -> Callable[..., Any]:
+    """Break a formula: neither projections nor output."""
+    nothing = sympy.Integer(0)
+    return lambda *sizes, **more: dataclasses.replace(right(*sizes, **more), projections=nothing, output=nothing)
+
+
 def multihead_memory() -> Evidence:
     """L0.9: the numbers that projections, attention and output make, term by term, with many heads and with one."""
     space = multihead_space(N, M, **_SIZES)
@@ -250,9 +278,14 @@ def multihead_memory() -> Evidence:
     def made(name: str) -> Measure:
         return Measure(f"numbers made by the {name}", at(terms[name], sizes), _run(sizes)[1][name])
 
+    alone = sizes | {"h": 1}
+
     def one_head() -> Measure:
-        alone = sizes | {"h": 1}
         return Measure("h = 1: numbers made by the attention", at(single.attention, alone), _run(alone)[1]["attention"])
+
+    def all_of_one_head() -> Measure:
+        formula = multihead_space(N, M, **(_SIZES | {"h": 1})).total
+        return Measure("h = 1: numbers made by all parts", at(formula, alone), sum(_run(alone)[1].values()))
 
     return Evidence(
         measures=(
@@ -262,6 +295,7 @@ def multihead_memory() -> Evidence:
             formula_gap("h = 1: MN + N d̃_v, its attention alone", M * N + N * head_v, single.attention),
             *map(made, terms),
             one_head(),
+            all_of_one_head(),
         ),
         wrong=(
             broken_block(
@@ -276,7 +310,12 @@ def multihead_memory() -> Evidence:
                 lambda right: lambda self, heads: heads.transpose(1, 2).flatten(2),
                 lambda: made("output"),
             ),
-            Wrong("h = 1 taken for all of it: no projections", formula_gap("h = 1", M * N + N * head_v, single.total)),
+            broken_block(
+                "the product's formula as the line for h = 1 has it: no projections",
+                "clearhead.costing.forms.lecture.multihead_space",
+                _attention_alone,
+                all_of_one_head,
+            ),
         ),
         notes=("Counted with " + ", ".join(f"{name} = {size}" for name, size in sizes.items()) + ".",),
     )

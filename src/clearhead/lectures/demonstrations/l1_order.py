@@ -13,7 +13,7 @@ from clearhead.costing.tracing import attention_path, saved_bytes, watch
 from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.broken import broken_block
 from clearhead.lectures.demonstrations.compare import ROUNDING, far, gap
-from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure
 from clearhead.models import build
 from clearhead.recipe import read_recipe
 
@@ -66,6 +66,7 @@ def order_must_be_added() -> Evidence:
         measures=(
             a_set(),
             an_order(),
+            far(f"{name}, a recurrent net, which has its order built in", *pair(recurrent), 0.01),
             growth(),
             Measure(
                 f"span of a recurrent layer at n = {LENGTHS[-1]} against n = {LENGTHS[-2]}",
@@ -93,9 +94,11 @@ def order_must_be_added() -> Evidence:
                 lambda right: partial(_one_after_the_other, right),
                 growth,
             ),
-            Wrong(
-                "a recurrent net, which has its order built in",
-                Measure(f"{name}: max|Δ|", 0.0, gap(*pair(recurrent)), tolerance=ROUNDING),
+            broken_block(
+                "attention that carries what it found on to the next token, as a recurrent net does",
+                "clearhead.attention.paths.attend_heads",
+                lambda right: lambda *given: right(*given).cumsum(2),
+                a_set,
             ),
         ),
         tables=(

@@ -1,5 +1,6 @@
 """L1.2 and L1.3: what a recurrent net forgets over the distance, and seq2seq with attention."""
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,41 +10,59 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from clearhead.blocks import Memory
+from clearhead.data import EncodedPairs
+from clearhead.decoding import ModelStepper, Rules, greedy
 from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.broken import broken_block
 from clearhead.lectures.demonstrations.compare import ROUNDING, far, gap
-from clearhead.lectures.evidence import Evidence, Measure, Wrong
-from clearhead.models import build, influence
+from clearhead.lectures.demonstrations.learning import EVEN_RATE, learn, side
+from clearhead.lectures.demonstrations.toy import BOS, EOS, FIRST
+from clearhead.lectures.evidence import Evidence, Measure
+from clearhead.models import Seq2Seq, build, influence
 from clearhead.recipe import read_recipe
+from clearhead.training import objective_of
 
 DISTANCES = (1, 2, 5, 10, 20, 40)
+CELLS = ("elman", "gru", "lstm")
+LENGTH, STEPS = 10, 120
+ATTENTION = "clearhead.blocks.alignment.StateAttention.forward"
 
 
 def forgetting() -> Evidence:
     """L1.2: ‖∂h_T/∂x_t‖ over the distance, and copying through one vector against copying with attention."""
     ids = torch.randint(4, 40, (1, 41))
     norms = {"attention": influence(_encoder(), ids)}
-    for cell in ("elman", "gru", "lstm"):
+    for cell in CELLS:
         norms[cell] = influence(_encoder(cell), ids)
-    open_gate = _encoder("gru")
-    with torch.no_grad():  # the wrong variant: a net whose gate is held open does not forget
-        layer: Any = open_gate.get_submodule("layers.0.rightward")
-        layer.input.bias[layer.size : 2 * layer.size] = 6.0
-    kept = {name: float(norm[-41] / norm[-2]) for name, norm in norms.items()}
-    held = influence(open_gate, ids)
-    copied = {"attention": _copies("input_feeding=false"), "none": _copies("kind=none")}
-    what = "‖∂h_T/∂x_t‖ at distance 40 against distance 1"
-    right = "letters of a line of 12 copied right after 150 steps"
+
+    def fades(cell: str) -> Measure:
+        norm = influence(_encoder(cell), ids)
+        return Measure(f"{left}: {cell}", 0.01, float(norm[-41] / norm[-2]), relation="≤")
+
+    def copies() -> Measure:
+        what = f"{right}: recurrent nets with attention"
+        return Measure(what, 0.75, _copies("input_feeding=false"), relation="≥")
+
+    left = "‖∂h_T/∂x_t‖ at distance 40 against distance 1"
+    right = f"letters of lines of {LENGTH} copied right after {STEPS} steps of the trainer"
+    kept = float(norms["attention"][-41] / norms["attention"][-2])
     return Evidence(
         measures=(
-            *(Measure(f"{what}: {cell}", 0.01, kept[cell], relation="≤") for cell in ("elman", "gru", "lstm")),
-            Measure(f"{what}: attention", 0.1, kept["attention"], relation="≥"),
-            Measure(f"{right}: recurrent nets with attention", 0.9, copied["attention"], relation="≥"),
-            Measure(f"{right}: through one vector", 0.6, copied["none"], relation="≤"),
+            *map(fades, CELLS),
+            Measure(f"{left}: attention", 0.1, kept, relation="≥"),
+            copies(),
+            Measure(f"{right}: through one vector", 0.5, _copies("kind=none"), relation="≤"),
         ),
         wrong=(
-            Wrong("a net that is kept from forgetting", Measure(what, 0.01, float(held[-41] / held[-2]), relation="≤")),
-            Wrong("one vector taken for attention", Measure(right, 0.9, copied["none"], relation="≥")),
+            broken_block(
+                "a recurrent layer whose gate is held open, so that it does not forget",
+                "clearhead.blocks.recurrence.Recurrence.forward",
+                _held_open,
+                lambda: fades("gru"),
+            ),
+            broken_block(
+                "attention that gives the mean of the memory: one vector again", ATTENTION, mean_of_the_memory, copies
+            ),
         ),
         figures=(
             Lines(
@@ -62,6 +81,23 @@ def forgetting() -> Evidence:
     )
 
 
+def _held_open(right: Callable[..., Any]) -> Callable[..., Any]:
+    """Break ``Recurrence.forward``: the update gate of a GRU is far on the side that keeps the state."""
+
+    def forward(self: Any, *given: Any) -> Any:
+        held = copy.deepcopy(self)
+        with torch.no_grad():
+            held.input.bias[held.size : 2 * held.size] = 6.0
+        return right(held, *given)
+
+    return forward
+
+
+def mean_of_the_memory(_right: Any) -> Any:
+    """Break ``StateAttention.forward``: every state gets the mean of all vectors."""
+    return lambda self, states, pool: pool.values.mean(1, keepdim=True).expand(-1, states.shape[1], -1)
+
+
 def _encoder(cell: str | None = None) -> torch.nn.Module:
     settings = ["model.family=encoder", "model.width=32", "model.layers=1", "model.vocabulary.source=40"]
     if cell is not None:
@@ -70,27 +106,30 @@ def _encoder(cell: str | None = None) -> torch.nn.Module:
 
 
 def _copies(attention: str) -> float:
-    """How many letters of lines of 12 are right after a little training, with this setting of Luong's attention."""
-    sizes = ["model.vocabulary.source=14", "model.vocabulary.target=14", "model.width=40"]
-    rest = ["model.dropout.residual=0.0", "model.dropout.embedding=0.0", f"model.decoder.attention.{attention}"]
-    model = build(read_recipe(None, "model.family=recurrent", *sizes, *rest), seed=1)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    generator = torch.Generator().manual_seed(1)
-
-    def run(lines: int) -> tuple[Tensor, Tensor]:
-        source = torch.randint(4, 14, (lines, 12), generator=generator)
-        return model(source, F.pad(source[:, :-1], (1, 0), value=1)), source
-
-    for _ in range(150):
-        logits, labels = run(32)
-        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten())
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-    with torch.no_grad():
-        logits, labels = run(100)
-    return float((logits.argmax(-1) == labels).float().mean())
+    """How many letters are right after a little training, with this setting of Luong's attention."""
+    letters, lines, judged = 10, 48, 50
+    sizes = ["model.width=32", *(f"model.vocabulary.{end}={FIRST + letters}" for end in ("source", "target"))]
+    rate = ["training.optimizer.rate=0.01", f"training.batch_tokens={lines * (LENGTH + 1)}", f"training.steps={STEPS}"]
+    kind = ["model.family=recurrent", f"model.decoder.attention.{attention}", f"training.save_every={STEPS}"]
+    recipe = read_recipe(None, *kind, *sizes, *EVEN_RATE, *rate)
+    model, generator = build(recipe, seed=1), torch.Generator().manual_seed(3)
+    assert isinstance(model, Seq2Seq)
+    learnt, others = (
+        torch.randint(FIRST, FIRST + letters, (count, LENGTH), generator=generator) for count in (lines * STEPS, judged)
+    )
+    learn(model, EncodedPairs(side(learnt), side(learnt), too_long=0), objective_of(recipe), recipe)
+    with torch.inference_mode():
+        written = greedy(
+            ModelStepper.reading(model, F.pad(others, (0, 1), value=EOS), None),
+            Rules(longest=[LENGTH + 1] * judged),
+            first=[BOS] * judged,
+            eos=EOS,
+            scored=False,
+        )
+    right = 0
+    for line, row in zip(written, others.tolist(), strict=True):
+        right += sum(mine == true for mine, true in zip(line.tokens, row, strict=False))  # a line may end too early
+    return right / others.numel()
 
 
 def seq2seq_with_attention() -> Evidence:
@@ -98,29 +137,25 @@ def seq2seq_with_attention() -> Evidence:
     ids, memory = [1, 7, 4, 9], torch.randn(6, 16)
     loops = {"bahdanau": _bahdanau, "luong": _luong}
     decoders: dict[str, Any] = {kind: _recurrent(kind) for kind in loops}
+    expected = {kind: loops[kind](decoder, ids, memory) for kind, decoder in decoders.items()}
     padded = Memory(torch.cat((memory, torch.randn(2, 16)))[None], torch.arange(8)[None] < 6)
 
     @torch.no_grad()
-    def against_its_loop(kind: str, early: bool) -> Measure:
+    def against_its_loop(kind: str) -> Measure:
         """All steps in one call, then token by token with a cache, over a memory without and with padding."""
-        decoder, expected = decoders[kind], loops[kind](decoders[kind], ids, memory, early=early)
-        worst = 0.0
+        decoder, worst = decoders[kind], 0.0
         for pool in (Memory(memory[None], None), padded):
             cache = decoder.new_cache()
             parts = [decoder(torch.tensor([[token]]), memory=pool, cache=cache)[0] for token in ids]
             both = decoder(torch.tensor([ids]), memory=pool)[0], torch.cat(parts)
-            worst = max(worst, *(gap(out, expected) for out in both))
+            worst = max(worst, *(gap(out, expected[kind]) for out in both))
         what = f"{kind} against its loop, also padded and with a cache: max|Δ|"
         return Measure(what, 0.0, worst, tolerance=ROUNDING)
 
-    def right(kind: str) -> Measure:
-        return against_its_loop(kind, kind == "bahdanau")
-
     swapped = {name: _logits(*settings) for name, settings in _PAIRS.items()}
-    attention = "clearhead.blocks.alignment.StateAttention"
     return Evidence(
         measures=(
-            *map(right, loops),
+            *map(against_its_loop, loops),
             *(
                 far(f"{name}: outputs when the first source token changes", *pair, 1e-4)
                 for name, pair in swapped.items()
@@ -129,21 +164,49 @@ def seq2seq_with_attention() -> Evidence:
         wrong=(
             broken_block(
                 "bahdanau that averages the memory instead of attending",
-                f"{attention}.forward",
-                lambda _: lambda self, states, pool: pool.values.mean(1, keepdim=True).expand(-1, states.shape[1], -1),
-                lambda: right("bahdanau"),
+                ATTENTION,
+                mean_of_the_memory,
+                lambda: against_its_loop("bahdanau"),
             ),
             broken_block(
                 "luong that attends to padding",
-                f"{attention}.prepare",
+                "clearhead.blocks.alignment.StateAttention.prepare",
                 lambda right: lambda self, memory: right(self, Memory(memory.states, None)),
-                lambda: right("luong"),
+                lambda: against_its_loop("luong"),
             ),
-            Wrong("bahdanau that asks after its step", against_its_loop("bahdanau", early=False)),
-            Wrong("luong that asks before its step", against_its_loop("luong", early=True)),
+            broken_block(
+                "bahdanau that asks again after its step",
+                "clearhead.blocks.alignment.BahdanauAlignment.output",
+                lambda right: (
+                    lambda self, states, tokens, _contexts, pool: right(
+                        self, states, tokens, self.context(states, pool), pool
+                    )
+                ),
+                lambda: against_its_loop("bahdanau"),
+            ),
+            broken_block(
+                "luong that asks before its step",
+                "clearhead.blocks.recurrent.RecurrentDecoder._step",
+                _asks_before,
+                lambda: against_its_loop("luong"),
+            ),
         ),
-        notes=("Bahdanau's state asks before each step, Luong's after it; each is the wrong variant of the other.",),
+        notes=("Bahdanau's state asks before each step, Luong's after it.",),
     )
+
+
+def _asks_before(right: Callable[..., Any]) -> Callable[..., Any]:
+    """Break a decoder's step: the attention that follows gets the state from which the step began."""
+
+    def step(self: Any, gates: Tensor, states: Any, *rest: Any) -> Any:
+        def turned_back(_attention: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+            handle.remove()
+            return states[-1][0][:, None], *given[1:]
+
+        handle = self.alignment.attention.register_forward_pre_hook(turned_back)
+        return right(self, gates, states, *rest)
+
+    return step
 
 
 _PAIRS = {
@@ -190,8 +253,8 @@ def _gru(layer: Any, x: Tensor, state: Tensor) -> Tensor:
     return (1 - update) * new + update * state
 
 
-def _bahdanau(decoder: Any, ids: list[int], memory: Tensor, *, early: bool) -> Tensor:
-    """s_i = f(s_{i−1}, [y_{i−1}; c_i]), where s_{i−1} has asked for c_i, or (not early) the state after the step."""
+def _bahdanau(decoder: Any, ids: list[int], memory: Tensor) -> Tensor:
+    """s_i = f(s_{i−1}, [y_{i−1}; c_i]), where s_{i−1} has asked for c_i."""
     part = decoder.alignment
 
     def score(s: Tensor, h: Tensor) -> Tensor:
@@ -204,18 +267,14 @@ def _bahdanau(decoder: Any, ids: list[int], memory: Tensor, *, early: bool) -> T
     for token in ids:
         y = decoder.embedding.tokens.weight[token] * math.sqrt(8)
         seen = _look(state, memory, score)
-        after = _gru(decoder.layers[0], torch.cat((y, seen)), state)
-        if not early:
-            seen = _look(after, memory, score)
-            after = _gru(decoder.layers[0], torch.cat((y, seen)), state)
-        state = after
+        state = _gru(decoder.layers[0], torch.cat((y, seen)), state)
         t = part.map.weight @ torch.cat((state, y, seen)) + part.map.bias
         outputs.append(torch.tanh(t) if part.readout == "tanh" else t.view(-1, 2).amax(1))
     return torch.stack(outputs)
 
 
-def _luong(decoder: Any, ids: list[int], memory: Tensor, *, early: bool) -> Tensor:
-    """h̃_t = tanh(W_c[c_t; h_t]), where h_t has asked for c_t, or (early) the state before the step."""
+def _luong(decoder: Any, ids: list[int], memory: Tensor) -> Tensor:
+    """h̃_t = tanh(W_c[c_t; h_t]), where h_t has asked for c_t."""
     part = decoder.alignment
 
     def score(s: Tensor, h: Tensor) -> Tensor:
@@ -225,9 +284,8 @@ def _luong(decoder: Any, ids: list[int], memory: Tensor, *, early: bool) -> Tens
     state, outputs, fed = _first(decoder, memory), [], torch.zeros(8)
     for token in ids:
         y = decoder.embedding.tokens.weight[token] * math.sqrt(8)
-        after = _gru(decoder.layers[0], torch.cat((y, fed)) if part.feeds == "output" else y, state)
-        seen = _look(state if early else after, memory, score)
-        state = after
+        state = _gru(decoder.layers[0], torch.cat((y, fed)) if part.feeds == "output" else y, state)
+        seen = _look(state, memory, score)
         fed = torch.tanh(part.map.weight @ torch.cat((seen, state)))
         outputs.append(fed)
     return torch.stack(outputs)

@@ -222,7 +222,11 @@ def _macs(name: str, length: int) -> int:
 
 
 def _quality(full: MultiHeadAttention) -> dict[int, float]:
-    """For each k: E and F fitted to the outputs of full attention, its other weights the same; the error that stays."""
+    """For each k: E and F fitted to the outputs of full attention, its other weights the same; the error that stays.
+
+    The trainer has no objective for this, as it trains whole models on examples: what is learnt here is how well two
+    matrices of one block can stand in for another block, not a task.
+    """
     generator = torch.Generator().manual_seed(4)
     drawn = torch.randn(2, 64, LENGTH, WIDTH, generator=generator)
     with torch.no_grad():

@@ -281,6 +281,12 @@ def learned_relative() -> Evidence:
                 partial(worst, "values", "explicit"),
             ),
             broken_block(
+                "vectors for keys as well, where those for values were asked for",
+                "clearhead.positions.shaw.ShawPosition.key_term",
+                lambda _right: _with_keys_as_values,
+                partial(worst, "values", "explicit"),
+            ),
+            broken_block(
                 "distances from key to query, i − j",
                 "clearhead.positions.shaw.shaw_index",
                 lambda right: lambda queries, keys, far: right(-queries, -keys, far),
@@ -310,13 +316,27 @@ def learned_relative() -> Evidence:
     )
 
 
+def _with_keys_as_values(self: ShawPosition, query: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
+    """Break ``ShawPosition.key_term``: without a table for keys it takes the one for values."""
+    table = self.values if self.keys is None else self.keys
+    assert table is not None
+    return (query @ table.weight.T).gather(-1, self._index(query, queries, keys))
+
+
 def _shaw_pairs(module: MultiHeadAttention, scheme: ShawPosition, x: Tensor, seen: Tensor) -> Tensor:
-    """Σ_j α_ij (v_j + b_{j−i}) with α_ij ∝ exp(q_i·(k_j + a_{j−i})/√d): a vector is formed for every pair."""
+    """Σ_j α_ij (v_j + b_{j−i}) with α_ij ∝ exp(q_i·(k_j + a_{j−i})/√d): a vector is formed for every pair.
+
+    Which of the two tables there are follows from the setting, not from what was built.
+    """
     n, reach = len(x), scheme.farthest
     q, k, v = (part(x).view(n, module.heads, -1).transpose(0, 1) for part in (module.query, module.key, module.value))
     size = q.shape[-1]
     row = torch.tensor([[max(-reach, min(reach, j - i)) + reach for j in range(n)] for i in range(n)])
-    a, b = (torch.zeros(n, n, size) if part is None else part.weight[row] for part in (scheme.keys, scheme.values))
+    given = {"keys": ("keys",), "values": ("values",), "both": ("keys", "values")}[scheme.relative]
+    a, b = (
+        scheme.get_parameter(f"{part}.weight")[row] if part in given else torch.zeros(n, n, size)
+        for part in ("keys", "values")
+    )
     scores = torch.einsum("hid,hijd->hij", q, k[:, None] + a) / size**0.5
     weights = scores.masked_fill(~seen, -torch.inf).softmax(-1)
     heads = torch.einsum("hij,hijd->ihd", weights, v[:, None] + b)

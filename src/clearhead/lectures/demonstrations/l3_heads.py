@@ -14,9 +14,10 @@ from clearhead.drawing.figure import Heat
 from clearhead.lectures.demonstrations import toy
 from clearhead.lectures.demonstrations.broken import broken_block
 from clearhead.lectures.demonstrations.compare import ROUNDING, alike
+from clearhead.lectures.demonstrations.learning import idle_step
 from clearhead.lectures.demonstrations.pytorch import randomise
 from clearhead.lectures.demonstrations.ways import alike_on_every_path, gaps
-from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure
 from clearhead.models import EncoderModel, Seq2Seq, build, count_parameters
 from clearhead.recipe import read_recipe
 
@@ -207,12 +208,11 @@ def meaning_emerges() -> Evidence:
         return float(_mass(places["cross"], "the mirrored one").max())
 
     def learnt() -> Measure:
-        """Trains anew, so that a broken trainer shows."""
-        return Measure(f"{what}, after", 0.5, best(_records(toy.trained.__wrapped__(1))), relation="≥")
+        return Measure(f"{what}, after", 0.5, best(_records(toy.trained(1))), relation="≥")
 
-    def reordered(output: bool = True) -> Measure:
+    def reordered() -> Measure:
         with torch.no_grad():
-            mine, theirs = (one(source, toy.fed(target)) for one in (_permuted(model, output=output), model))
+            mine, theirs = (one(source, toy.fed(target)) for one in (_permuted(model), model))
         return alike("logits with the heads of the cross-attention in another order", mine, theirs, tolerance=1e-4)
 
     shown = after[1]["cross"].mean(0)
@@ -228,10 +228,15 @@ def meaning_emerges() -> Evidence:
             broken_block(
                 "a trainer whose steps change nothing",
                 "clearhead.training.trainer.Trainer._step",
-                lambda _right: _idle_step,
+                lambda _right: idle_step,
                 learnt,
             ),
-            Wrong("heads in another order, W_O left as it was", reordered(output=False)),
+            broken_block(
+                "W_O that reads the heads in another order than they have",
+                "clearhead.attention.heads.Heads.join",
+                lambda right: lambda self, heads: right(self, heads.roll(1, dims=1)),
+                reordered,
+            ),
         ),
         tables=(
             EvidenceTable(
@@ -256,12 +261,6 @@ def meaning_emerges() -> Evidence:
             "order. For the heads marked with a small share no rule in the list says what they do.",
         ),
     )
-
-
-def _idle_step(trainer: Any) -> None:
-    """What stands in for a step of the trainer: it is counted, and nothing else."""
-    trainer.progress.step += 1
-    trainer.progress.token_sum += 1
 
 
 def _records(model: Seq2Seq) -> dict[str, Tensor]:
@@ -300,8 +299,8 @@ def _entropy(weights: Tensor) -> Tensor:
     return -(weights * weights.clamp(min=1e-12).log()).sum(-1).mean((0, 2))
 
 
-def _permuted(model: Seq2Seq, *, output: bool) -> Seq2Seq:
-    """The model with the heads of its cross-attention in another order, and W_O in the same order, or not."""
+def _permuted(model: Seq2Seq) -> Seq2Seq:
+    """The model with the heads of its cross-attention in another order, and W_O in the same order."""
     changed = copy.deepcopy(model)
     module = changed.get_submodule("decoder.layers.0.cross")
     assert isinstance(module, MultiHeadAttention)
@@ -312,7 +311,6 @@ def _permuted(model: Seq2Seq, *, output: bool) -> Seq2Seq:
             assert isinstance(part, nn.Linear)
             part.weight.copy_(part.weight[order].clone())
             part.bias.copy_(part.bias[order].clone())
-        if output:
-            weight = module.output.get_parameter("weight")
-            weight.copy_(weight[:, order].clone())
+        weight = module.output.get_parameter("weight")
+        weight.copy_(weight[:, order].clone())
     return changed

@@ -4,6 +4,7 @@ The graph that torch traces, with an open T, shows the formula; the same modules
 show each number.
 """
 
+import math
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from sympy import Expr
 from torch import Tensor, nn
 
-from clearhead.attention import GridAttention, MultiHeadAttention, weigh
+from clearhead.attention import GridAttention, MultiHeadAttention, dot, weigh
 from clearhead.costing import B, letter, lg, span_of_attention, span_of_scores
 from clearhead.costing.tracing import Traced, Watched, trace, watch
 from clearhead.drawing.figure import Lines, Series
@@ -35,6 +36,13 @@ class _Weigh(nn.Module):
         return weigh(query, keys, scale="none")
 
 
+class _Dot(nn.Module):
+    """The score alone."""
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return dot(query, keys)
+
+
 def softmax_in_parallel() -> Evidence:
     """L3.3: 1(a) on the traced graph, with tree sums and with serial dot products."""
     graph = trace(_Weigh(), [torch.zeros(7, SIZE), torch.zeros(7, SIZE)], [(T, None), (T, None)])
@@ -48,8 +56,19 @@ def softmax_in_parallel() -> Evidence:
         form, found = (tree, seen.span) if way == "tree sums" else (serial, seen.serial_span)
         return Measure(f"{name}, T = {AT}, {way}, as it runs", _steps(form.subs(U, SIZE), AT), found)
 
+    def sums() -> Measure:
+        """Dot products with vectors of ones, one step of which is the multiplication."""
+        counts, module = (2, 8, 9, 64, 1000), _Dot()
+        found = []
+        for count in counts:
+            given = torch.randn(1, count), torch.ones(1, count)
+            found.append(watch(partial(module, *given), module, given).span - 1)
+        expected = [math.ceil(math.log2(count)) for count in counts]
+        return Measure(f"steps to add up {', '.join(map(str, counts))} terms: ⌈log₂N⌉", str(expected), str(found))
+
     return Evidence(
         measures=(
+            sums(),
             formula_gap("in parallel: 1 + ⌈log₂U⌉ + 2⌈log₂T⌉ + 3", 4 + lg(U) + 2 * lg(T), tree),
             formula_gap("in practice: U + 2⌈log₂T⌉ + 3", 3 + U + 2 * lg(T), serial),
             Measure(f"{name}: formula − traced graph", "0", _gap(tree.subs(U, SIZE), graph.span)),
@@ -60,6 +79,12 @@ def softmax_in_parallel() -> Evidence:
             steps("serial dot products"),
         ),
         wrong=(
+            broken_block(
+                "a sum that takes one term after another",
+                "clearhead.attention.score.dot",
+                lambda _right: _feature_by_feature,
+                sums,
+            ),
             broken_block(
                 "a softmax that adds up Z one key after another",
                 "clearhead.attention.choice.choose",

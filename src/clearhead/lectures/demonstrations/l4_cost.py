@@ -25,7 +25,7 @@ from clearhead.lectures.demonstrations.crossings import (
     table_over_length,
 )
 from clearhead.lectures.demonstrations.sequential import EXPLICIT
-from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure, Wrong
+from clearhead.lectures.evidence import Evidence, EvidenceTable, Measure
 from clearhead.models import build, count_parameters
 from clearhead.recipe import read_recipe
 
@@ -48,8 +48,10 @@ def two_by_three() -> Evidence:
     def printed() -> Measure:
         return Measure("multiplications, as printed: 2 × 3 × 1 = 6", 6, counted_macs(lambda: learnable(rows)))
 
-    def parameters(module: nn.Module) -> Measure:
-        return Measure("parameters of the (3 × 1) matrix, as printed: 3", 3, count_parameters(module))
+    def parameters() -> Measure:
+        for_each_row = nn.ModuleList([learnable] * len(rows))
+        what = "parameters of the (3 × 1) matrix, as printed: 3, though it is used for both rows"
+        return Measure(what, 3, count_parameters(for_each_row))
 
     return Evidence(
         measures=(
@@ -58,7 +60,7 @@ def two_by_three() -> Evidence:
             ),
             printed(),
             multiplications(),
-            parameters(learnable),
+            parameters(),
         ),
         wrong=(
             broken_block(
@@ -73,8 +75,11 @@ def two_by_three() -> Evidence:
                 lambda _right: lambda rows, _inner, columns: rows * columns,
                 multiplications,
             ),
-            Wrong(
-                "a matrix for each row, so that parameters grow with the rows", parameters(nn.Bilinear(2, 3, 1, False))
+            broken_block(
+                "a counter that counts the matrix again for each row",
+                "clearhead.models.build.count_parameters",
+                lambda right: lambda shared: sum(map(right, shared)),
+                parameters,
             ),
         ),
     )
@@ -278,6 +283,18 @@ def feed_forward() -> Evidence:
             f"8nd², counted at n = {LENGTH}, d = {WIDTH}", _worth(8 * n * d**2), counted_macs(lambda: module(x))
         )
 
+    def each_map() -> tuple[Measure, ...]:
+        """Watched inside the net as it runs, so that a map between other features shows."""
+        module, seen = net(), dict[str, int]()
+        for name in ("up", "down"):
+            module.get_submodule(name).register_forward_hook(
+                lambda part, given, _out, name=name: seen.update({name: counted_macs(lambda: part.forward(*given))})
+            )
+        with torch.no_grad():
+            module(x)
+        names = {"up": "input to hidden", "down": "hidden to output (line 126)"}
+        return tuple(Measure(f"{names[part]}: 4nd²", _worth(4 * n * d**2), seen.get(part, 0)) for part in names)
+
     def built() -> Measure:
         return Measure("parameters built: 8d²", 8 * WIDTH**2, count_parameters(net()))
 
@@ -293,6 +310,7 @@ def feed_forward() -> Evidence:
             formula_gap("work of the recipe's net: 2nd·d_ff", 2 * n * d * d_ff, _one_line(four)),
             formula_gap("with d_ff = 4d: 8nd²", 8 * n * d**2, _one_line(four).subs(d_ff, 4 * d)),
             work(),
+            *each_map(),
             Measure("parameters 8d², formula of the recipe", 8 * WIDTH**2, four.parameters.at()),
             built(),
             other(2),
@@ -314,7 +332,7 @@ def feed_forward() -> Evidence:
                 "one of the two maps left out",
                 "clearhead.blocks.feedforward.StandardFeedForward.forward",
                 lambda _right: lambda self, x: self.up(x)[..., : x.shape[-1]],
-                work,
+                lambda: each_map()[1],
             ),
         ),
         tables=(_module_table(),),

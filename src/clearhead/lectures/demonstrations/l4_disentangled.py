@@ -24,6 +24,7 @@ from clearhead.recipe import read_recipe
 
 SPAN, LENGTH, WIDTH, HEADS = 3, 7, 16, 2
 Reading = Literal["released", "paper"]
+FORWARD = "clearhead.attention.disentangled.DisentangledAttention.forward"
 
 
 def algorithm_one() -> Evidence:
@@ -56,10 +57,14 @@ def algorithm_one() -> Evidence:
         paper, released = (modules[one](x[None]) for one in readings)
         readings_apart = far("the two readings, the same weights", paper, released, 0.01)
     preset: Any = read_recipe("deberta-v3-base").model
-    theirs = {reading: _beside_transformers(module, x[None]) for reading, module in modules.items()}
-    against = "ours against transformers' DeBERTa, which runs every released model"
-    measured = [alike(against, *theirs["released"])] if theirs["released"] else []
-    rejected = [Wrong("the index of Algorithm 1", alike(against, *theirs["paper"]))] if theirs["paper"] else []
+
+    def beside_transformers() -> Measure:
+        both = _beside_transformers(modules["released"], x[None])
+        return alike("ours against transformers' DeBERTa, which runs every released model", *both)
+
+    installed = find_spec("transformers") is not None
+    measured = [beside_transformers()] if installed else []
+    rejected = [broken_block("the index of Algorithm 1", FORWARD, _as_printed, beside_transformers)] * installed
     delta = [[_delta(i, j) for j in range(LENGTH)] for i in range(LENGTH)]
     return Evidence(
         measures=(
@@ -187,10 +192,19 @@ def _algorithm(module: Any, H: Tensor, reading: Reading, seen: Tensor) -> Tensor
     return out
 
 
-def _beside_transformers(module: Any, x: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Our heads and those of transformers' DeBERTa with the same weights; None if it is not installed."""
-    if find_spec("transformers") is None:
-        return None
+def _as_printed(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Break ``FORWARD``: p2c at δ[j, i], whatever the setting says."""
+
+    def forward(self: DisentangledAttention, *given: Any, **more: Any) -> Tensor:
+        printed = copy.copy(self)
+        printed.p2c_index = "paper"
+        return right(printed, *given, **more)
+
+    return forward
+
+
+def _beside_transformers(module: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Our heads and those of transformers' DeBERTa with the same weights."""
     with warnings.catch_warnings(action="ignore"):  # transformers uses torch.jit, which warns
         deberta = import_module("transformers.models.deberta.modeling_deberta")
         configuration = import_module("transformers").DebertaConfig

@@ -54,8 +54,12 @@ def _local(width: int, depth: int = 0, *, sides: Any = "both") -> LocalAttention
 
 
 def _convolution(width: int, depth: int = 0) -> Convolution:
-    """Layer by layer k times as far apart, each token the last of its kernel."""
-    return Convolution(width=width, kernel=KERNEL, dilation=KERNEL**depth, causal=True, activation="gelu", bias=False)
+    """Layer by layer k times as far apart, each token the last of its kernel.
+
+    No farther than the line is long, as a broken layer may need any number of them and would take all memory.
+    """
+    apart = min(KERNEL**depth, LENGTH)
+    return Convolution(width=width, kernel=KERNEL, dilation=apart, causal=True, activation="gelu", bias=False)
 
 
 def _with_path(cost: LayerCost, path: Expr) -> LayerCost:
