@@ -27,6 +27,7 @@ from typing import Any
 import clearhead
 from clearhead.data import PAIRS, read_corpus
 from clearhead.recipe import read_recipe
+from clearhead.training import tuned
 
 SEED = 1
 WORDS, DEV, TEST = 1000, 100, 500
@@ -62,7 +63,10 @@ def notation(base: Path | None, folder: Path) -> list[dict[str, Any]]:
     sizes = [f"model.layers={spec.encoder.layers}", f"model.width={spec.encoder.width}", *SEQ2SEQ[2:]]  # type: ignore[attr-defined]
     tuned: dict[str, tuple[list[str], int]] = {
         "all weights": (["training.optimizer.rate=5e-4"], 1),
-        "encoder's layers frozen": (["training.optimizer.rate=5e-4", f"training.freeze=encoder.1-{spec.encoder.layers}"], 1),  # type: ignore[attr-defined]
+        "encoder's layers frozen": (
+            ["training.optimizer.rate=5e-4", f"training.freeze=encoder.1-{spec.encoder.layers}"],
+            1,
+        ),  # type: ignore[attr-defined]
         "LoRA, rank 16": ([*LORA, EVERYWHERE, "training.optimizer.rate=2e-3"], 1),
     }
     rows = []
@@ -70,7 +74,9 @@ def notation(base: Path | None, folder: Path) -> list[dict[str, Any]]:
         settings = [*sizes, *NOTATION]
         rows.append(_row(name, None, data, folder / f"scratch-{times}", times * NOTATION_STEPS, settings))
     for name, (settings, times) in tuned.items():
-        rows.append(_row(name, base, data, folder / name.replace(" ", "-"), times * NOTATION_STEPS, [*NOTATION, *settings]))
+        rows.append(
+            _row(name, base, data, folder / name.replace(" ", "-"), times * NOTATION_STEPS, [*NOTATION, *settings])
+        )
     return rows
 
 
@@ -78,7 +84,9 @@ def stress(folder: Path) -> list[dict[str, Any]]:
     """Which syllable carries the primary stress, from 1,000 labelled words after 50,000 unlabelled ones."""
     corpus = read_corpus(read_recipe(None, "data.task=g2p-en", "data.stress=true").data, PAIRS)
     rng = random.Random(SEED)
-    labelled = {part: _stressed([(pair.source, pair.target) for pair in pairs]) for part, pairs in _parts(corpus).items()}
+    labelled = {
+        part: _stressed([(pair.source, pair.target) for pair in pairs]) for part, pairs in _parts(corpus).items()
+    }
     data = {
         "data": rng.sample(labelled["train"], WORDS),
         "dev": _some(rng, labelled["dev"], 3 * DEV),
@@ -89,7 +97,12 @@ def stress(folder: Path) -> list[dict[str, Any]]:
         rng.sample(lines, 50_000),
         folder / "masked",
         steps=PRETRAINING_STEPS,
-        settings=[*COMMON, *ENCODER, "model.family=encoder", "training.batch_tokens=1024", "data.dev_share=0.004", "data.test_share=0"],
+        settings=[
+            *COMMON,
+            *ENCODER,
+            "model.family=encoder",
+            "training.batch_tokens=1024",
+        ],
     )
     family = "model.family=classifier"
     last = f"training.freeze=embedding,encoder.1-{1}"
@@ -104,7 +117,13 @@ def stress(folder: Path) -> list[dict[str, Any]]:
             data,
             folder / "e",
             LABEL_STEPS,
-            [*LABELS, family, *LORA, 'training.adapters.targets=["attention", "feedforward"]', "training.optimizer.rate=3e-3"],
+            [
+                *LABELS,
+                family,
+                *LORA,
+                'training.adapters.targets=["attention", "feedforward"]',
+                "training.optimizer.rate=3e-3",
+            ],
         ),
     ]
 
@@ -114,11 +133,18 @@ def _row(
 ) -> dict[str, Any]:
     """Train once, and score the best step on the test words."""
     run = clearhead.train(
-        data["data"], output, dev=data["dev"], test=data["test"], start=start, steps=steps, settings=[*COMMON, *settings]
+        data["data"],
+        output,
+        dev=data["dev"],
+        test=data["test"],
+        start=start,
+        steps=steps,
+        settings=[*COMMON, *settings],
     )
     scores = run.scores["test"]
-    metrics = [metric for metric in ("symbol_error", "line_error", "accuracy") if metric in scores.values]
-    trained = clearhead.cost(output).trained.at()
+    metrics = [metric for metric in ("symbol_error", "line_error", "accuracy") if metric in scores]
+    weights = tuned(clearhead.build(run.recipe, seed=0), run.recipe.training).parameters()
+    trained = sum(parameter.numel() for parameter in weights if parameter.requires_grad)
     row = {"row": name, "steps": steps, "trained parameters": trained}
     for metric in metrics:
         row[metric] = [scores[metric].value, scores[metric].low, scores[metric].high]
@@ -127,7 +153,9 @@ def _row(
 
 
 def _shown(row: dict[str, Any]) -> str:
-    scores = "   ".join(f"{name} {value:5.1f} ({low:.1f}–{high:.1f})" for name, (value, low, high) in list(row.items())[3:])
+    scores = "   ".join(
+        f"{name} {value:5.1f} ({low:.1f}–{high:.1f})" for name, (value, low, high) in list(row.items())[3:]
+    )
     return f"{row['row']:<34}{row['steps']:>5} steps {row['trained parameters']:>10,} trained   {scores}"
 
 

@@ -16,7 +16,7 @@ def training_bytes(recipe: Recipe, *, length: int | None = None, examples: int |
     tokens = max(1, min(length or recipe.data.max_length, spec.batch_tokens))
     lines = max(1, min(spec.batch_tokens // tokens, examples or spec.batch_tokens))
     whole = cost(recipe)
-    held = whole.weights + whole.gradients + whole.optimizer + whole.average + whole.fused.saved
+    held = whole.weights + whole.adapters * 4 + whole.gradients + whole.optimizer + whole.average + whole.fused.saved
     return int(held.at(n=tokens, m=tokens, t=tokens, B=lines))
 
 

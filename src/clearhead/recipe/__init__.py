@@ -3,7 +3,7 @@
 ``read_recipe("tiny", "model.layers=2")`` reads a preset or a TOML file with overrides; ``register`` adds a kind.
 """
 
-from clearhead.recipe.addresses import Address, address_of, means, means_any, require_parts
+from clearhead.recipe.addresses import Address, address_of, means, means_any, require_parts, tells_layers_apart
 from clearhead.recipe.attention import (
     AttentionPlace,
     AttentionSpec,
@@ -202,5 +202,6 @@ __all__ = [
     "require_utf8",
     "settings_of_overrides",
     "slots",
+    "tells_layers_apart",
     "weights_of",
 ]

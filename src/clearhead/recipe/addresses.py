@@ -55,6 +55,14 @@ def means_any(patterns: Iterable[str], address: Sequence[str]) -> bool:
     return any(means(pattern, address) for pattern in patterns)
 
 
+def tells_layers_apart(pattern: str, stack: str, layer: int) -> bool:
+    """Whether a pattern names a layer of a stack, counted from 1: what it means may differ from one to another."""
+    words = pattern.split(".")
+    return any(
+        _same(word, str(layer)) and (place == 0 or _same(words[place - 1], stack)) for place, word in enumerate(words)
+    )
+
+
 def require_parts(setting: str, patterns: Iterable[str], addresses: Iterable[Address], what: str) -> None:
     """Refuse patterns that mean nothing, and say what there is.
 

@@ -78,7 +78,7 @@ def with_new_parts(recipe: Recipe, new: list[str]) -> Recipe:
 
 
 def frozen_though_new(spec: TrainingSpec, new: list[str]) -> list[str]:
-    """A warning for each part that the start does not have and that is frozen nevertheless: it stays as it was drawn."""
+    """A warning for each part that the start does not have and that is frozen nevertheless."""
     frozen = [part for part in new if means_any(spec.freeze or [], address_of(part))]
     return [f"warning: {part} is new, wholly or in part, and training.freeze keeps it at random" for part in frozen]
 
