@@ -1,18 +1,18 @@
-"""Tuning beside training from scratch, on real data: the same examples, steps and seed, one table.
+"""Tuning beside training from scratch, on real data: the same examples, the same steps, the same seed.
 
-    python -m benchmarks.tuning [--base RUN] [--only notation|stress] [--json FILE]
+    python -m benchmarks.tuning [--base RUN] [--only notation|stress] [--rows 1,3] [--json FILE]
 
 notation: an encoder-decoder that has learnt English spelling → phones (g2p-en) is tuned to 1,000 words of another
-notation, phones with stress marks (``K AE1 B AH0 JH``), of which its vocabulary knows the consonants alone. Rows: from
-scratch, from scratch for three times as many steps, all weights tuned, the encoder's layers frozen, LoRA beside every
-linear map. ``--base`` names the trained model; without it one is trained for 600 steps. Test words are from the test part of
-g2p-en, which the base has never seen.
+notation, phones with stress marks (``K AE1 B AH0 JH``), of which its vocabulary knows the consonants alone. ``--base``
+names the trained model; without it one is trained for 600 steps. The test words are from the test part of g2p-en,
+which the base has never seen.
 
-stress: an encoder learns to fill in hidden letters of 50,000 English words, and is tuned to say which syllable of a
-word carries the primary stress (first, second, later), a question that any speech synthesizer has to answer for a word that is in no
-dictionary, from 1,000 words whose answer the dictionary has. None of the test words is among the 50,000.
+stress: an encoder that has learnt to fill in hidden letters of 50,000 English words is tuned to say which syllable of
+a word carries the primary stress (first, second, later), from 1,000 words whose answer the dictionary has: a question
+that a speech synthesizer has to answer for every word that is in no dictionary. No test word is among the 50,000.
 
-Steps are the clock, so that a busy machine changes nothing but the time. Scores are on test words, with intervals of 95 %.
+Steps are the clock, so that a busy machine changes nothing but the time. Scores are on test words, with intervals of
+95 %. ``--rows`` picks rows of the table by number, so that they can be computed apart.
 """
 
 import argparse
@@ -20,151 +20,123 @@ import json
 import random
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import clearhead
-from clearhead.data import PAIRS, read_corpus
+from clearhead.data import PAIRS, Pair, read_corpus
 from clearhead.recipe import read_recipe
-from clearhead.training import tuned
 
 SEED = 1
 WORDS, DEV, TEST = 1000, 100, 500
-COMMON = [f"training.seed={SEED}", "training.threads=1", "decoding.beam_size=1"]
-Pairs = list[tuple[str, str]]
+COMMON = [f"training.seed={SEED}", "training.threads=1", "training.average=0.98", "decoding.beam_size=1"]
 LETTERS = re.compile("[a-z]+")
+Pairs = list[tuple[str, str]]
 
 SEQ2SEQ = ["model.layers=3", "model.width=192", "model.heads=4"]
-NOTATION = ["training.batch_tokens=256", "training.average=0.98"]
 NOTATION_STEPS = 120
-LORA = ["training.adapters=lora", "training.adapters.rank=16", "training.adapters.alpha=32"]
-EVERYWHERE = 'training.adapters.targets=["attention", "cross", "feedforward"]'
-
 ENCODER = ["model.layers=2", "model.width=96", "model.heads=4", "data.source.kind=characters"]
-LABELS = ["training.batch_tokens=512", "training.average=0.98"]
 PRETRAINING_STEPS, LABEL_STEPS = 1000, 150
+LORA = ["training.adapters=lora", "training.adapters.rank=16", "training.adapters.alpha=32"]
 
 
-def notation(base: Path | None, folder: Path) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Row:
+    """One way to train."""
+
+    name: str
+    start: Path | None
+    steps: int
+    settings: list[str]
+
+
+def notation_rows(base: Path) -> Iterator[Row]:
+    """From scratch, and three ways to tune; the rates were chosen before, on other words."""
+    batch = "training.batch_tokens=256"
+    for times in (1, 2):
+        yield Row(
+            f"from scratch{'' if times == 1 else ', 2 × the steps'}", None, times * NOTATION_STEPS, [*SEQ2SEQ, batch]
+        )
+    slower = "training.optimizer.rate=5e-4"
+    yield Row("all weights tuned", base, NOTATION_STEPS, [batch, slower])
+    yield Row("encoder's layers frozen", base, NOTATION_STEPS, [batch, slower, "training.freeze=encoder.1-3"])
+    targets = "training.adapters.targets=attention,cross,feedforward"
+    rate = "training.optimizer.rate=2e-3"
+    yield Row("LoRA of rank 16", base, NOTATION_STEPS, [batch, rate, targets, *LORA])
+
+
+def stress_rows(base: Path) -> Iterator[Row]:
+    """From scratch, and three ways to tune."""
+    common = ["model.family=classifier", "training.batch_tokens=512"]
+    for times in (1, 3):
+        name = f"from scratch{'' if times == 1 else ', 3 × the steps'}"
+        yield Row(name, None, times * LABEL_STEPS, [*ENCODER, *common])
+    yield Row("all weights tuned, new head", base, LABEL_STEPS, common)
+    yield Row("first layer frozen, new head", base, LABEL_STEPS, [*common, "training.freeze=embedding,encoder.1"])
+    targets = "training.adapters.targets=attention,feedforward"
+    yield Row("LoRA of rank 16, new head", base, LABEL_STEPS, [*common, targets, *LORA, "training.optimizer.rate=3e-3"])
+
+
+def notation(base: Path | None, folder: Path, rows: Collection[int]) -> list[dict[str, Any]]:
     """Spelling → phones with stress marks, from 1,000 words."""
     if base is None:
-        base = folder / "base"
-        clearhead.train("g2p-en", base, steps=600, settings=[*COMMON, *SEQ2SEQ, "training.average=0.98"])
-    corpus = read_corpus(read_recipe(None, "data.task=g2p-en", "data.stress=true").data, PAIRS)
-    train = [(pair.source, pair.target) for pair in corpus.train()]
-    rng = random.Random(SEED)
+        base = clearhead.train("g2p-en", folder / "base", steps=600, settings=[*COMMON, *SEQ2SEQ]).folder
+    rng, parts = random.Random(SEED), _words()
     data = {
-        "data": rng.sample(train, WORDS),
-        "dev": _some(rng, [(pair.source, pair.target) for pair in corpus.dev], DEV),
-        "test": _some(rng, [(pair.source, pair.target) for pair in corpus.test], TEST),
+        "train": rng.sample(parts["train"], WORDS),
+        "dev": rng.sample(parts["dev"], DEV),
+        "test": rng.sample(parts["test"], TEST),
     }
-    spec = clearhead.Run(base).recipe.model
-    sizes = [f"model.layers={spec.encoder.layers}", f"model.width={spec.encoder.width}", *SEQ2SEQ[2:]]  # type: ignore[attr-defined]
-    tuned: dict[str, tuple[list[str], int]] = {
-        "all weights": (["training.optimizer.rate=5e-4"], 1),
-        "encoder's layers frozen": (
-            ["training.optimizer.rate=5e-4", f"training.freeze=encoder.1-{spec.encoder.layers}"],
-            1,
-        ),  # type: ignore[attr-defined]
-        "LoRA, rank 16": ([*LORA, EVERYWHERE, "training.optimizer.rate=2e-3"], 1),
-    }
-    rows = []
-    for name, times in (("from scratch", 1), ("from scratch, 3 × the steps", 3)):
-        settings = [*sizes, *NOTATION]
-        rows.append(_row(name, None, data, folder / f"scratch-{times}", times * NOTATION_STEPS, settings))
-    for name, (settings, times) in tuned.items():
-        rows.append(
-            _row(name, base, data, folder / name.replace(" ", "-"), times * NOTATION_STEPS, [*NOTATION, *settings])
-        )
-    return rows
+    return [_trained(row, data, folder / f"notation-{number}") for number, row in _chosen(notation_rows(base), rows)]
 
 
-def stress(folder: Path) -> list[dict[str, Any]]:
+def stress(folder: Path, rows: Collection[int]) -> list[dict[str, Any]]:
     """Which syllable carries the primary stress, from 1,000 labelled words after 50,000 unlabelled ones."""
-    corpus = read_corpus(read_recipe(None, "data.task=g2p-en", "data.stress=true").data, PAIRS)
-    rng = random.Random(SEED)
-    labelled = {
-        part: _stressed([(pair.source, pair.target) for pair in pairs]) for part, pairs in _parts(corpus).items()
-    }
+    rng, parts = random.Random(SEED), _words()
+    labelled = {part: _stressed(pairs) for part, pairs in parts.items()}
     data = {
-        "data": rng.sample(labelled["train"], WORDS),
-        "dev": _some(rng, labelled["dev"], 3 * DEV),
-        "test": _some(rng, labelled["test"], 2 * TEST),
+        "train": rng.sample(labelled["train"], WORDS),
+        "dev": rng.sample(labelled["dev"], 3 * DEV),
+        "test": rng.sample(labelled["test"], 2 * TEST),
     }
-    lines = sorted({pair.source for pair in corpus.train() if LETTERS.fullmatch(pair.source)})
-    base = clearhead.train(
-        rng.sample(lines, 50_000),
-        folder / "masked",
-        steps=PRETRAINING_STEPS,
-        settings=[
-            *COMMON,
-            *ENCODER,
-            "model.family=encoder",
-            "training.batch_tokens=1024",
-        ],
-    )
-    family = "model.family=classifier"
-    last = f"training.freeze=embedding,encoder.1-{1}"
-    return [
-        _row("from scratch", None, data, folder / "a", LABEL_STEPS, [*ENCODER, *LABELS, family]),
-        _row("from scratch, 3 × the steps", None, data, folder / "b", 3 * LABEL_STEPS, [*ENCODER, *LABELS, family]),
-        _row("all weights", base.folder, data, folder / "c", LABEL_STEPS, [*LABELS, family]),
-        _row("embedding and first layer frozen", base.folder, data, folder / "d", LABEL_STEPS, [*LABELS, family, last]),
-        _row(
-            "LoRA, rank 16, and a new head",
-            base.folder,
-            data,
-            folder / "e",
-            LABEL_STEPS,
-            [
-                *LABELS,
-                family,
-                *LORA,
-                'training.adapters.targets=["attention", "feedforward"]',
-                "training.optimizer.rate=3e-3",
-            ],
-        ),
-    ]
+    lines = sorted({word for word, _ in parts["train"] if LETTERS.fullmatch(word)})
+    masked = [*COMMON, *ENCODER, "model.family=encoder", "training.batch_tokens=1024"]
+    base = clearhead.train(rng.sample(lines, 50_000), folder / "masked", steps=PRETRAINING_STEPS, settings=masked)
+    return [_trained(row, data, folder / f"stress-{number}") for number, row in _chosen(stress_rows(base.folder), rows)]
 
 
-def _row(
-    name: str, start: Path | None, data: dict[str, Pairs], output: Path, steps: int, settings: Sequence[str]
-) -> dict[str, Any]:
+def _trained(row: Row, data: dict[str, Pairs], output: Path) -> dict[str, Any]:
     """Train once, and score the best step on the test words."""
     run = clearhead.train(
-        data["data"],
+        data["train"],
         output,
         dev=data["dev"],
         test=data["test"],
-        start=start,
-        steps=steps,
-        settings=[*COMMON, *settings],
+        start=row.start,
+        steps=row.steps,
+        settings=[*COMMON, *row.settings],
     )
     scores = run.scores["test"]
-    metrics = [metric for metric in ("symbol_error", "line_error", "accuracy") if metric in scores]
-    weights = tuned(clearhead.build(run.recipe, seed=0), run.recipe.training).parameters()
-    trained = sum(parameter.numel() for parameter in weights if parameter.requires_grad)
-    row = {"row": name, "steps": steps, "trained parameters": trained}
-    for metric in metrics:
-        row[metric] = [scores[metric].value, scores[metric].low, scores[metric].high]
-    print(_shown(row), flush=True)
-    return row
+    found: dict[str, Any] = {"row": row.name, "steps": row.steps, "trained": clearhead.cost(run.folder).trained.at()}
+    for metric in ("symbol_error", "line_error", "accuracy"):
+        if metric in scores:
+            found[metric] = [scores[metric].value, scores[metric].low, scores[metric].high]
+    shown = "  ".join(f"{name} {one:.1f} ({low:.1f}–{high:.1f})" for name, (one, low, high) in list(found.items())[3:])
+    print(f"{row.name:<30}{row.steps:>5} steps {found['trained']:>10,} trained  {shown}", flush=True)
+    return found
 
 
-def _shown(row: dict[str, Any]) -> str:
-    scores = "   ".join(
-        f"{name} {value:5.1f} ({low:.1f}–{high:.1f})" for name, (value, low, high) in list(row.items())[3:]
-    )
-    return f"{row['row']:<34}{row['steps']:>5} steps {row['trained parameters']:>10,} trained   {scores}"
+def _chosen(rows: Iterator[Row], numbers: Collection[int]) -> Iterator[tuple[int, Row]]:
+    return ((number, row) for number, row in enumerate(rows, start=1) if not numbers or number in numbers)
 
 
-def _some(rng: random.Random, items: Pairs, count: int) -> Pairs:
-    return rng.sample(items, min(count, len(items)))
-
-
-def _parts(corpus: Any) -> dict[str, Any]:
-    return {"train": corpus.train(), "dev": corpus.dev, "test": corpus.test}
+def _words() -> dict[str, Pairs]:
+    """Words and phones with stress marks: the parts of g2p-en, whose words are in one part each."""
+    corpus = read_corpus(read_recipe(None, "data.task=g2p-en", "data.stress=true").data, PAIRS)
+    parts: dict[str, list[Pair]] = {"train": list(corpus.train()), "dev": corpus.dev, "test": corpus.test}
+    return {part: [(pair.source, pair.target) for pair in pairs] for part, pairs in parts.items()}
 
 
 def _stressed(pairs: Pairs) -> Pairs:
@@ -179,18 +151,20 @@ def _stressed(pairs: Pairs) -> Pairs:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--base", type=Path, help="A run of g2p-en to tune.")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--base", type=Path, help="A run of g2p-en to tune, with three layers of width 192.")
     parser.add_argument("--only", choices=["notation", "stress"])
+    parser.add_argument("--rows", default="", help="Numbers of rows, from 1.")
     parser.add_argument("--json", type=Path, help="Write the table here, too.")
     given = parser.parse_args()
+    numbers = {int(number) for number in given.rows.split(",") if number}
     tables: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as place:
         if given.only != "stress":
             print("spelling → phones with stress marks, 1,000 words")
-            tables["notation"] = notation(given.base, Path(place))
+            tables["notation"] = notation(given.base, Path(place), numbers)
         if given.only != "notation":
             print("which syllable is stressed, 1,000 words")
-            tables["stress"] = stress(Path(place))
+            tables["stress"] = stress(Path(place), numbers)
     if given.json:
         given.json.write_text(json.dumps(tables, indent=1) + "\n", encoding="utf-8")

@@ -39,7 +39,7 @@ def carried_over(start: Recipe, family: str, name: str) -> dict[str, Any]:
 def _other_family(start: Recipe, table: Mapping[str, Any], family: str, name: str) -> Iterator[tuple[str, Any]]:
     """The settings that another family takes over: its stacks, embedding and vocabulary; the head is new."""
     has, needs = (parts_of([{("model", "family"): Given(one, "", "")}]) for one in (start.model.family, family))
-    missing = needs.keys() - has.keys()
+    missing = needs.keys() - has.keys() - {"cross"}
     if family not in kinds("family") or missing:
         known = kinds("family").get(family)
         needed = f"needs a {min(missing)}, which {name}, of family {start.model.family}, does not have"

@@ -198,6 +198,11 @@ class ModelFormulas(Cost):
         return not any(part.name.endswith(".0") for _, part in self.walk())
 
     @property
+    def is_tuned(self) -> bool:
+        """Whether the recipe trains a part of the model, or adapters, instead of all of it."""
+        return bool(self.recipe.training.freeze) or self.recipe.training.adapters is not None
+
+    @property
     def trained(self) -> Formula:
         """Parameters that the recipe trains: all, or what training.freeze and training.adapters leave."""
         return Formula(self.block.total("trained"), self.sizes)
