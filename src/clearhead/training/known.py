@@ -18,7 +18,7 @@ SHOWN = 12
 
 
 @dataclass
-class Known:
+class KnownVocabulary:
     """Tokenizers and labels of the model that a run starts from.
 
     Args:

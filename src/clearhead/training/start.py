@@ -11,7 +11,7 @@ from clearhead.data import codecs_of
 from clearhead.errors import ClearheadError
 from clearhead.models import Model, SavedModel, build, stored_tensors
 from clearhead.recipe import Recipe, StackSpec
-from clearhead.training.known import Known
+from clearhead.training.known import KnownVocabulary
 
 FILE = "start.safetensors"
 """In ``data/`` of a run: the model at step 0, so that nothing but the run folder is needed to resume it."""
@@ -33,10 +33,10 @@ class Start:
     name: str
     fingerprint: str
 
-    def known(self) -> Known:
+    def known(self) -> KnownVocabulary:
         """Its tokenizers and labels."""
         codecs = codecs_of(self.saved.tokenizers) if self.saved.tokenizers else ()
-        return Known(codecs, self.saved.recipe.model, self.name)
+        return KnownVocabulary(codecs, self.saved.recipe.model, self.name)
 
     @property
     def origin(self) -> dict[str, str]:
