@@ -118,7 +118,6 @@ def _totals(cost: ModelFormulas, at: Viewpoint) -> list[list[Cell]]:
     place = at.place
     rows: list[list[Cell]] = [
         ["parameters", at.number(cost.parameters), words(cost.parameters, LONG, "learned numbers; shared ones once")],
-        *([["trained", at.number(cost.trained), _tuning(cost)]] if cost.is_tuned else []),
         ["forward MACs", at.number(cost.macs), words(cost.macs, LONG, "all sequences at once")],
         [
             "training MACs",
@@ -126,6 +125,8 @@ def _totals(cost: ModelFormulas, at: Viewpoint) -> list[list[Cell]]:
             "one step, if everything were trained" if cost.is_tuned else "one step, forward and backward",
         ],
     ]
+    if cost.is_tuned:
+        rows.insert(1, ["trained", at.number(cost.trained), _tuning(cost)])
     caches = cost.writes and cost.step.cache != 0
     if cost.writes:
         way = ", with a cache" if caches else ""

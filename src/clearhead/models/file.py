@@ -64,7 +64,7 @@ def _content(saved: SavedModel) -> tuple[dict[str, Tensor], dict[str, str]]:
     }
     if saved.origin:
         metadata["origin"] = json.dumps(dict(saved.origin), ensure_ascii=False)
-    metadata["fingerprint"] = _fingerprint(metadata, tensors)
+    metadata["fingerprint"] = _fingerprint(metadata, tensors)  # of what it is, not of where it comes from
     return tensors, metadata
 
 
@@ -133,7 +133,7 @@ def _tensors(header: Header) -> dict[str, Tensor]:
 
 def _fingerprint(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
-    for name in ("format", "format_version", "recipe", "tokenizers", *(["origin"] if "origin" in metadata else [])):
+    for name in ("format", "format_version", "recipe", "tokenizers"):
         digest.update(f"{name}={metadata.get(name)}\n".encode())
     add_tensors(digest, tensors)
     return digest.hexdigest()

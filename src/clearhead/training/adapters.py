@@ -34,7 +34,7 @@ class AdaptedLinear(nn.Linear):
         self.scale = alpha / rank
         self.drop = Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "*b i"]) -> Float[Tensor, "*b o"]:  # type: ignore[override]
+    def forward(self, x: Float[Tensor, "*b i"]) -> Float[Tensor, "*b o"]:
         """Map vectors, with the adapter beside W."""
         change: Tensor = self.lora_B(self.lora_A(self.drop(x)))
         return F.linear(x, self.weight, self.bias) + self.scale * change
@@ -48,10 +48,12 @@ class AdaptedLinear(nn.Linear):
         return plain.train(self.training)
 
 
-def _become(linear: nn.Linear, weight: nn.Parameter, bias: nn.Parameter | None) -> None:
+def _become(linear: nn.Linear, weight: Tensor, bias: Tensor | None) -> None:
     """Make a linear map of these parameters; torch's constructor would draw others first, and disturb training."""
     nn.Module.__init__(linear)
     linear.out_features, linear.in_features = weight.shape
+    assert isinstance(weight, nn.Parameter)
+    assert bias is None or isinstance(bias, nn.Parameter)
     linear.weight = weight
     linear.register_parameter("bias", bias)
 

@@ -42,8 +42,8 @@ class KnownVocabulary:
         """
         if not self.codecs:
             raise DataError(f"{self.name}: has no tokenizer, so it cannot be tuned on text")
-        source, target = self.codecs
-        if len(texts) == 1 or source is target:
+        source, target = before = (self.codecs[0],) * 2 if len(texts) == 1 else self.codecs
+        if source is target:
             one = self._grown(source, Joined(*texts), "")
             after = one, one
         elif recipe.model.embedding.tie in ("inputs", "all"):  # one matrix: both sides get what is new on either
@@ -58,7 +58,7 @@ class KnownVocabulary:
         vocabulary = recipe.model.vocabulary
         sizes = {
             side: getattr(vocabulary, side) + len(new) - len(old)
-            for side, old, new in zip(("source", "target"), self.codecs, after, strict=True)
+            for side, old, new in zip(("source", "target"), before, after, strict=True)
         }
         return after, recipe.updated(model=recipe.model.replaced(vocabulary=vocabulary.replaced(**sizes)))
 

@@ -138,7 +138,7 @@ class Trainer:
         self.folder, self.evaluate, self.metric = folder, evaluate, metric
         self.save_best, self.report, self.group = save_best, report, group
         self.average = _still_copy(model) if spec.average else model
-        self._moving = [
+        self._moving: list[tuple[Tensor, Tensor]] = [
             (mean, parameter)
             for mean, parameter in zip(self.average.parameters(), model.parameters(), strict=True)
             if parameter.requires_grad

@@ -78,7 +78,9 @@ def train(
         found, stated = stated_recipe(recipe, settings, more=sections | more, derived=derived, anew=True, start=begin)
         if isinstance(recipe, str | Path) and named(recipe) in ("model", "run", "huggingface"):
             listener(
-                Event("note", f"{recipe}: its recipe is used, not its weights: training starts from scratch (--from)")
+                Event(
+                    "note", f"{recipe}: its recipe is used, not its weights: training starts from scratch; see --from"
+                )
             )
 
         from clearhead.training import StatedRecipe
