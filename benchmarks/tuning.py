@@ -1,15 +1,16 @@
 """Tuning beside training from scratch, on real data: the same examples, the same steps, the same seed.
 
-    python -m benchmarks.tuning [--base RUN] [--only notation|stress] [--rows 1,3] [--json FILE]
+    python -m benchmarks.tuning [--base RUN] [--masked RUN] [--only notation|stress] [--rows 1,3] [--json FILE]
 
 notation: an encoder-decoder that has learnt English spelling → phones (g2p-en) is tuned to 1,000 words of another
 notation, phones with stress marks (``K AE1 B AH0 JH``), of which its vocabulary knows the consonants alone. ``--base``
-names the trained model; without it one is trained for 1,000 steps. The test words are from the test part of g2p-en,
+names the trained model; without it one is trained for 500 steps. The test words are from the test part of g2p-en,
 which the base has never seen.
 
 stress: an encoder that has learnt to fill in hidden letters of 50,000 English words is tuned to say which syllable of
 a word carries the primary stress (first, second, later), from 1,000 words whose answer the dictionary has: a question
 that a speech synthesizer has to answer for every word that is in no dictionary. No test word is among the 50,000.
+``--masked`` names the encoder; without it one is trained for 500 steps.
 
 Steps are the clock, so that a busy machine changes nothing but the time. Scores are on test words, with intervals of
 95 %. ``--rows`` picks rows of the table by number, so that they can be computed apart.
@@ -35,10 +36,10 @@ COMMON = [f"training.seed={SEED}", "training.threads=1", "training.average=0.98"
 LETTERS = re.compile("[a-z]+")
 Pairs = list[tuple[str, str]]
 
-SEQ2SEQ = ["model.layers=2", "model.width=64", "model.heads=4"]
-BASE_STEPS, NOTATION_STEPS = 1000, 150
+SEQ2SEQ = ["model.layers=2", "model.width=48", "model.heads=4"]
+BASE_STEPS, NOTATION_STEPS = 500, 150
 ENCODER = ["model.layers=2", "model.width=96", "model.heads=4", "data.source.kind=characters"]
-PRETRAINING_STEPS, LABEL_STEPS = 1000, 150
+PRETRAINING_STEPS, LABEL_STEPS = 500, 150
 LORA = ["training.adapters=lora", "training.adapters.rank=16", "training.adapters.alpha=32"]
 
 
@@ -73,8 +74,8 @@ def notation_rows(base: Path) -> Iterator[Row]:
 def stress_rows(base: Path) -> Iterator[Row]:
     """From scratch, and three ways to tune."""
     common = ["model.family=classifier", "training.batch_tokens=512"]
-    for times in (1, 3):
-        name = f"from scratch{'' if times == 1 else ', 3 × the steps'}"
+    for times in (1, 2):
+        name = f"from scratch{'' if times == 1 else ', 2 × the steps'}"
         yield Row(name, None, times * LABEL_STEPS, [*ENCODER, *common])
     yield Row("all weights tuned, new head", base, LABEL_STEPS, common)
     yield Row("first layer frozen, new head", base, LABEL_STEPS, [*common, "training.freeze=embedding,encoder.1"])
@@ -96,7 +97,7 @@ def notation(base: Path | None, folder: Path, rows: Collection[int]) -> list[dic
     return [_trained(row, data, folder / f"notation-{number}") for number, row in _chosen(notation_rows(base), rows)]
 
 
-def stress(folder: Path, rows: Collection[int]) -> list[dict[str, Any]]:
+def stress(base: Path | None, folder: Path, rows: Collection[int]) -> list[dict[str, Any]]:
     """Which syllable carries the primary stress, from 1,000 labelled words after 50,000 unlabelled ones."""
     rng, parts = random.Random(SEED), _words()
     labelled = {part: _stressed(pairs) for part, pairs in parts.items()}
@@ -105,10 +106,12 @@ def stress(folder: Path, rows: Collection[int]) -> list[dict[str, Any]]:
         "dev": rng.sample(labelled["dev"], 3 * DEV),
         "test": rng.sample(labelled["test"], 2 * TEST),
     }
-    lines = sorted({word for word, _ in parts["train"] if LETTERS.fullmatch(word)})
-    masked = [*COMMON, *ENCODER, "model.family=encoder", "training.batch_tokens=1024"]
-    base = clearhead.train(rng.sample(lines, 50_000), folder / "masked", steps=PRETRAINING_STEPS, settings=masked)
-    return [_trained(row, data, folder / f"stress-{number}") for number, row in _chosen(stress_rows(base.folder), rows)]
+    if base is None:
+        lines = sorted({word for word, _ in parts["train"] if LETTERS.fullmatch(word)})
+        settings = [*COMMON, *ENCODER, "model.family=encoder", "training.batch_tokens=1024"]
+        sampled = rng.sample(lines, 50_000)
+        base = clearhead.train(sampled, folder / "masked", steps=PRETRAINING_STEPS, settings=settings).folder
+    return [_trained(row, data, folder / f"stress-{number}") for number, row in _chosen(stress_rows(base), rows)]
 
 
 def _trained(row: Row, data: dict[str, Pairs], output: Path) -> dict[str, Any]:
@@ -156,7 +159,8 @@ def _stressed(pairs: Pairs) -> Pairs:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--base", type=Path, help="A run of g2p-en to tune, with two layers of width 64.")
+    parser.add_argument("--base", type=Path, help="A run of g2p-en to tune, with two layers of width 48.")
+    parser.add_argument("--masked", type=Path, help="An encoder of hidden letters to tune.")
     parser.add_argument("--only", choices=["notation", "stress"])
     parser.add_argument("--rows", default="", help="Numbers of rows, from 1.")
     parser.add_argument("--json", type=Path, help="Write the table here, too.")
@@ -169,6 +173,6 @@ if __name__ == "__main__":
             tables["notation"] = notation(given.base, Path(place), numbers)
         if given.only != "notation":
             print("which syllable is stressed, 1,000 words")
-            tables["stress"] = stress(Path(place), numbers)
+            tables["stress"] = stress(given.masked, Path(place), numbers)
     if given.json:
         given.json.write_text(json.dumps(tables, indent=1) + "\n", encoding="utf-8")
