@@ -1,15 +1,15 @@
 """Tuning beside training from scratch, on real data: the same examples, the same steps, the same seed.
 
-    python -m benchmarks.tuning [--base RUN] [--masked RUN] [--only notation|stress] [--rows 1,3] [--json FILE]
+    python -m benchmarks.tuning [--base RUN] [--masked RUN] [--only notation|syllables] [--rows 1,3] [--json FILE]
 
 notation: an encoder-decoder that has learnt English spelling → phones (g2p-en) is tuned to 1,000 words of another
 notation, phones with stress marks (``K AE1 B AH0 JH``), of which its vocabulary knows the consonants alone. ``--base``
-names the trained model; without it one is trained for 500 steps. The test words are from the test part of g2p-en,
-which the base has never seen.
+names the trained model; without it one is trained for 500 steps. The test words are from the test part of g2p-en, on
+which the base was not trained.
 
-stress: an encoder that has learnt to fill in hidden letters of 50,000 English words is tuned to say which syllable of
-a word carries the primary stress (first, second, later), from 1,000 words whose answer the dictionary has: a question
-that a speech synthesizer has to answer for every word that is in no dictionary. No test word is among the 50,000.
+syllables: an encoder that has learnt to fill in hidden letters of 50,000 English words is tuned to say how many
+syllables a word has (one, two, three, more), from 1,000 words whose answer the dictionary has: a question that formulas
+of readability ask of every word, and that spelling answers only with exceptions. No test word is among the 50,000.
 ``--masked`` names the encoder; without it one is trained for 500 steps.
 
 Steps are the clock, so that a busy machine changes nothing but the time. Scores are on test words, with intervals of
@@ -71,7 +71,7 @@ def notation_rows(base: Path) -> Iterator[Row]:
     yield Row("LoRA of rank 16", base, NOTATION_STEPS, [batch, rate, targets, *LORA])
 
 
-def stress_rows(base: Path) -> Iterator[Row]:
+def syllable_rows(base: Path) -> Iterator[Row]:
     """From scratch, and three ways to tune."""
     common = ["model.family=classifier", "training.batch_tokens=512"]
     for times in (1, 2):
@@ -97,10 +97,10 @@ def notation(base: Path | None, folder: Path, rows: Collection[int]) -> list[dic
     return [_trained(row, data, folder / f"notation-{number}") for number, row in _chosen(notation_rows(base), rows)]
 
 
-def stress(base: Path | None, folder: Path, rows: Collection[int]) -> list[dict[str, Any]]:
-    """Which syllable carries the primary stress, from 1,000 labelled words after 50,000 unlabelled ones."""
+def syllables(base: Path | None, folder: Path, rows: Collection[int]) -> list[dict[str, Any]]:
+    """How many syllables a word has, from 1,000 labelled words after 50,000 unlabelled ones."""
     rng, parts = random.Random(SEED), _words()
-    labelled = {part: _stressed(pairs) for part, pairs in parts.items()}
+    labelled = {part: _counted(pairs) for part, pairs in parts.items()}
     data = {
         "train": rng.sample(labelled["train"], WORDS),
         "dev": rng.sample(labelled["dev"], 3 * DEV),
@@ -111,7 +111,7 @@ def stress(base: Path | None, folder: Path, rows: Collection[int]) -> list[dict[
         settings = [*COMMON, *ENCODER, "model.family=encoder", "training.batch_tokens=1024"]
         sampled = rng.sample(lines, 50_000)
         base = clearhead.train(sampled, folder / "masked", steps=PRETRAINING_STEPS, settings=settings).folder
-    return [_trained(row, data, folder / f"stress-{number}") for number, row in _chosen(stress_rows(base), rows)]
+    return [_trained(row, data, folder / f"syllables-{number}") for number, row in _chosen(syllable_rows(base), rows)]
 
 
 def _trained(row: Row, data: dict[str, Pairs], output: Path) -> dict[str, Any]:
@@ -146,33 +146,34 @@ def _words() -> dict[str, Pairs]:
     return {part: [(pair.source, pair.target) for pair in pairs] for part, pairs in parts.items()}
 
 
-def _stressed(pairs: Pairs) -> Pairs:
-    """(place of the primary stress, word) of words of two syllables or more that have one pronunciation."""
+def _counted(pairs: Pairs) -> Pairs:
+    """(number of syllables, word) of words that have one pronunciation."""
     several = {word for place, (word, _) in enumerate(pairs) if place and pairs[place - 1][0] == word}
-    found = []
-    for word, phones in pairs:
-        marks = re.findall(r"\d", phones)
-        if word not in several and len(marks) > 1 and "1" in marks and LETTERS.fullmatch(word):
-            found.append((("first", "second", "later")[min(2, marks.index("1"))], word))
-    return found
+    names = ("one", "two", "three", "more")
+    vowels = [(word, len(re.findall(r"\d", phones))) for word, phones in pairs]  # each vowel has a mark of stress
+    return [
+        (names[min(count, 4) - 1], word)
+        for word, count in vowels
+        if count and word not in several and LETTERS.fullmatch(word)
+    ]
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--base", type=Path, help="A run of g2p-en to tune, with two layers of width 48.")
     parser.add_argument("--masked", type=Path, help="An encoder of hidden letters to tune.")
-    parser.add_argument("--only", choices=["notation", "stress"])
+    parser.add_argument("--only", choices=["notation", "syllables"])
     parser.add_argument("--rows", default="", help="Numbers of rows, from 1.")
     parser.add_argument("--json", type=Path, help="Write the table here, too.")
     given = parser.parse_args()
     numbers = {int(number) for number in given.rows.split(",") if number}
     tables: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as place:
-        if given.only != "stress":
+        if given.only != "syllables":
             print("spelling → phones with stress marks, 1,000 words")
             tables["notation"] = notation(given.base, Path(place), numbers)
         if given.only != "notation":
-            print("which syllable is stressed, 1,000 words")
-            tables["stress"] = stress(given.masked, Path(place), numbers)
+            print("how many syllables, 1,000 words")
+            tables["syllables"] = syllables(given.masked, Path(place), numbers)
     if given.json:
         given.json.write_text(json.dumps(tables, indent=1) + "\n", encoding="utf-8")

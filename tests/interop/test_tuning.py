@@ -53,7 +53,7 @@ def test_a_language_model_without_padding_is_tuned(tmp_path: Path) -> None:
     tokenizer.save(str(folder / "tokenizer.json"))
     lines = [" ".join(f"w{(3 * number + place) % 40}" for place in range(2 + number % 4)) for number in range(60)]
     settings = [*ONE, "training.adapters=lora", "training.adapters.targets=query,up"]
-    run = clearhead.train(lines, tmp_path / "run", start=folder, steps=1, settings=settings)
+    run = clearhead.train(lines, tmp_path / "run", dev=lines[:5], start=folder, steps=1, settings=settings)
     ready = reopen(run.folder)
     batch = ready.objective.batch(ready.examples, np.arange(20), 0)
     ends = (batch.labels == 49).sum(1)
