@@ -1,6 +1,6 @@
 """Tuning beside training from scratch, on real data: the same examples, the same steps, the same seed.
 
-    python -m benchmarks.tuning [--base RUN] [--masked RUN] [--only notation|syllables] [--rows 1,3] [--json FILE]
+    python -m benchmarks.tuning [--base RUN] [--masked RUN] [--only notation|syllables] [--words 1000] [--rows 1,3]
 
 notation: an encoder-decoder that has learnt English spelling → phones (g2p-en) is tuned to 1,000 words of another
 notation, phones with stress marks (``K AE1 B AH0 JH``), of which its vocabulary knows the consonants alone. ``--base``
@@ -31,7 +31,7 @@ from clearhead.data import PAIRS, Pair, read_corpus
 from clearhead.recipe import read_recipe
 
 SEED = 1
-WORDS, DEV, TEST = 1000, 100, 500
+DEV, TEST = 100, 500
 COMMON = [f"training.seed={SEED}", "training.threads=1", "training.average=0.98", "decoding.beam_size=1"]
 LETTERS = re.compile("[a-z]+")
 Pairs = list[tuple[str, str]]
@@ -83,26 +83,26 @@ def syllable_rows(base: Path) -> Iterator[Row]:
     yield Row("LoRA of rank 16, new head", base, LABEL_STEPS, [*common, targets, *LORA, "training.optimizer.rate=3e-3"])
 
 
-def notation(base: Path | None, folder: Path, rows: Collection[int]) -> list[dict[str, Any]]:
+def notation(base: Path | None, folder: Path, rows: Collection[int], words: int) -> list[dict[str, Any]]:
     """Spelling → phones with stress marks, from 1,000 words."""
     if base is None:
         settings = [*COMMON, *SEQ2SEQ, "training.optimizer.rate=2e-3", f"training.evaluate_every={BASE_STEPS}"]
         base = clearhead.train("g2p-en", folder / "base", steps=BASE_STEPS, settings=settings).folder
     rng, parts = random.Random(SEED), _words()
     data = {
-        "train": rng.sample(parts["train"], WORDS),
+        "train": rng.sample(parts["train"], words),
         "dev": rng.sample(parts["dev"], DEV),
         "test": rng.sample(parts["test"], TEST),
     }
     return [_trained(row, data, folder / f"notation-{number}") for number, row in _chosen(notation_rows(base), rows)]
 
 
-def syllables(base: Path | None, folder: Path, rows: Collection[int]) -> list[dict[str, Any]]:
+def syllables(base: Path | None, folder: Path, rows: Collection[int], words: int) -> list[dict[str, Any]]:
     """How many syllables a word has, from 1,000 labelled words after 50,000 unlabelled ones."""
     rng, parts = random.Random(SEED), _words()
     labelled = {part: _counted(pairs) for part, pairs in parts.items()}
     data = {
-        "train": rng.sample(labelled["train"], WORDS),
+        "train": rng.sample(labelled["train"], words),
         "dev": rng.sample(labelled["dev"], 3 * DEV),
         "test": rng.sample(labelled["test"], 2 * TEST),
     }
@@ -163,6 +163,7 @@ if __name__ == "__main__":
     parser.add_argument("--base", type=Path, help="A run of g2p-en to tune, with two layers of width 48.")
     parser.add_argument("--masked", type=Path, help="An encoder of hidden letters to tune.")
     parser.add_argument("--only", choices=["notation", "syllables"])
+    parser.add_argument("--words", type=int, default=1000, help="Words to learn from.")
     parser.add_argument("--rows", default="", help="Numbers of rows, from 1.")
     parser.add_argument("--json", type=Path, help="Write the table here, too.")
     given = parser.parse_args()
@@ -170,10 +171,10 @@ if __name__ == "__main__":
     tables: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as place:
         if given.only != "syllables":
-            print("spelling → phones with stress marks, 1,000 words")
-            tables["notation"] = notation(given.base, Path(place), numbers)
+            print(f"spelling → phones with stress marks, {given.words:,} words")
+            tables["notation"] = notation(given.base, Path(place), numbers, given.words)
         if given.only != "notation":
-            print("how many syllables, 1,000 words")
-            tables["syllables"] = syllables(given.masked, Path(place), numbers)
+            print(f"how many syllables, {given.words:,} words")
+            tables["syllables"] = syllables(given.masked, Path(place), numbers, given.words)
     if given.json:
         given.json.write_text(json.dumps(tables, indent=1) + "\n", encoding="utf-8")
