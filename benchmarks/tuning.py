@@ -79,8 +79,10 @@ def syllable_rows(base: Path) -> Iterator[Row]:
         yield Row(name, None, times * LABEL_STEPS, [*ENCODER, *common])
     yield Row("all weights tuned, new head", base, LABEL_STEPS, common)
     yield Row("first layer frozen, new head", base, LABEL_STEPS, [*common, "training.freeze=embedding,encoder.1"])
-    targets = "training.adapters.targets=attention,feedforward"
-    yield Row("LoRA of rank 16, new head", base, LABEL_STEPS, [*common, targets, *LORA, "training.optimizer.rate=3e-3"])
+    adapters = ["training.adapters.targets=attention,feedforward", *LORA, "training.optimizer.rate=3e-3"]
+    yield Row("LoRA of rank 16, new head", base, LABEL_STEPS, [*common, *adapters])
+    yield Row("all weights tuned, 2 × the steps", base, 2 * LABEL_STEPS, common)
+    yield Row("LoRA of rank 16, 2 × the steps", base, 2 * LABEL_STEPS, [*common, *adapters])
 
 
 def notation(base: Path | None, folder: Path, rows: Collection[int], words: int) -> list[dict[str, Any]]:
@@ -131,7 +133,7 @@ def _trained(row: Row, data: dict[str, Pairs], output: Path) -> dict[str, Any]:
         if metric in scores:
             found[metric] = [scores[metric].value, scores[metric].low, scores[metric].high]
     shown = "  ".join(f"{name} {one:.1f} ({low:.1f}–{high:.1f})" for name, (one, low, high) in list(found.items())[3:])
-    print(f"{row.name:<30}{row.steps:>5} steps {found['trained']:>10,} trained  {shown}", flush=True)
+    print(f"{row.name:<34}{row.steps:>5} steps {found['trained']:>10,} trained  {shown}", flush=True)
     return found
 
 
