@@ -155,6 +155,7 @@ if TYPE_CHECKING:
     from clearhead.verbs import import_model as import_model
     from clearhead.verbs import load as load
     from clearhead.verbs import look as look
+    from clearhead.verbs import merge_adapters as merge_adapters
     from clearhead.verbs import prune as prune
     from clearhead.verbs import recipe_and_data as recipe_and_data
     from clearhead.verbs import score as score
@@ -171,7 +172,8 @@ _CONTENTS: dict[str, list[str]] = {
         *("align", "Alignments"),
         *("study_heads", "prune", "Pruned", "PrunedSize"),
         *("answer_lines", "answer_file", "AnswerStream"),
-        *("show", "cost", "crossover", "compare_recipes", "RecipeComparison", "import_model", "recipe_and_data"),
+        *("show", "cost", "crossover", "compare_recipes", "RecipeComparison", "import_model"),
+        *("merge_adapters", "recipe_and_data"),
     ],
     "events": ["Event"],
     "recipe": [

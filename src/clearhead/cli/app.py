@@ -11,6 +11,7 @@ from clearhead.cli.evaluate import evaluate
 from clearhead.cli.importing import convert
 from clearhead.cli.lecture import lecture
 from clearhead.cli.look import look
+from clearhead.cli.merge import merge
 from clearhead.cli.presets import presets
 from clearhead.cli.prune import prune
 from clearhead.cli.run import run
@@ -40,6 +41,7 @@ app.command(cls=AgainstCommand)(show)
 app.command()(cost)
 app.command()(lecture)
 app.command()(prune)
+app.command()(merge)
 app.command("import")(convert)
 
 

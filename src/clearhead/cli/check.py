@@ -27,6 +27,9 @@ def check(
         str | None,
         typer.Option(metavar="NAMES", help="Columns of the files: names of a header or JSON fields, or numbers: 1,3."),
     ] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="MODEL", help="A trained model to be tuned: what is new to it.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Examine data before training on them: bad lines, duplicates, leaks between splits, lengths, unknown tokens.
@@ -41,7 +44,13 @@ def check(
     both = parallel(src, tgt)
     one_of({"DATA": data, "--train": train, "--src, --tgt": both}, "training data")
     findings = clearhead.check(
-        data or train or both, dev=dev, test=test, columns=columns_of(columns), recipe=recipe, settings=settings
+        data or train or both,
+        dev=dev,
+        test=test,
+        columns=columns_of(columns),
+        recipe=recipe,
+        start=start,
+        settings=settings,
     )
     if as_json:
         print(json.dumps(findings.table(), ensure_ascii=False))

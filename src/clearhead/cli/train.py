@@ -37,6 +37,14 @@ def train(
         str | None,
         typer.Option(metavar="NAMES", help="Columns of the files: names of a header or JSON fields, or numbers: 1,3."),
     ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="MODEL",
+            help="Start from this trained model, not from scratch: a run, a model file, a Hugging Face folder.",
+        ),
+    ] = None,
     minutes: Annotated[
         float | None, typer.Option(help="Budget in minutes, evaluations included; 10 without any budget.")
     ] = None,
@@ -75,8 +83,17 @@ def train(
     JSONL files have the fields source and target, or text, or label and text; CSV and TSV may have such names in a
     header. Other columns are named: clearhead train table.csv --columns english,german
 
-    A model file, run or Hugging Face folder gives its recipe, not its weights. What comes through a pipe is kept in the
-    run folder; its first line says whether it is JSONL, CSV, pairs or text:
+    --from tunes a trained model: its weights, tokenizers and the settings of its model are kept; new characters and
+    labels are added. training.freeze leaves parts as they are, training.adapters=lora trains small matrices alone:
+
+    clearhead train mine.tsv --from runs/g2p -o runs/tuned training.freeze=encoder
+
+    clearhead train mine.tsv --from runs/g2p -o runs/lora training.adapters=lora training.adapters.rank=8
+
+    clearhead train labels.tsv --from runs/encoder -o runs/labels model.family=classifier
+
+    Without --from, a model file, run or Hugging Face folder gives its recipe, not its weights. What comes through a
+    pipe is kept in the run folder; its first line says whether it is JSONL, CSV, pairs or text:
 
     zcat pairs.tsv.gz | clearhead train - -o runs/mine
 
@@ -109,6 +126,7 @@ def train(
             test=_given(tested),
             columns=columns_of(columns),
             recipe=recipe,
+            start=start,
             minutes=minutes,
             steps=max_steps,
             epochs=epochs,

@@ -1,5 +1,6 @@
 """What training a recipe will hold in memory, by the closed forms, so that it can be refused before it is taken."""
 
+from clearhead.costing.forms.sketch import FLOAT
 from clearhead.costing.model import cost
 from clearhead.machine import require_memory
 from clearhead.recipe import Recipe
@@ -16,7 +17,9 @@ def training_bytes(recipe: Recipe, *, length: int | None = None, examples: int |
     tokens = max(1, min(length or recipe.data.max_length, spec.batch_tokens))
     lines = max(1, min(spec.batch_tokens // tokens, examples or spec.batch_tokens))
     whole = cost(recipe)
-    held = whole.weights + whole.gradients + whole.optimizer + whole.average + whole.fused.saved
+    held = whole.weights + whole.adapters * FLOAT + whole.gradients + whole.optimizer + whole.average
+    if not whole.is_tuned:  # parts that are frozen may keep nothing
+        held = held + whole.fused.saved
     return int(held.at(n=tokens, m=tokens, t=tokens, B=lines))
 
 

@@ -10,6 +10,7 @@ from clearhead.costing.forms.bill import Cost, ModelFormulas, run_cost
 from clearhead.costing.forms.letters import Letters
 from clearhead.costing.forms.sketch import Ledger
 from clearhead.costing.forms.summary import By
+from clearhead.costing.forms.tuned import TunedParts
 from clearhead.costing.forms.views import View
 from clearhead.costing.report import as_json, everything, screen, viewpoint
 from clearhead.costing.sheet import CostReport
@@ -95,8 +96,9 @@ def _words(settings: Mapping[str, Any], before: str = "") -> Iterator[str]:
 def cost_of_recipe(recipe: Recipe, title: str) -> ModelCost:
     """What the model of a recipe costs, under this title."""
     letters = Letters()
-    ledger = Ledger(letters=letters, name=recipe.model.family)
+    ledger = Ledger(letters=letters, name=recipe.model.family, tuned=TunedParts(recipe.training))
     tree = run_cost(ledger, cost_of(recipe.model)(recipe.model).forward)
+    ledger.tuned.require_all_met()
     return ModelCost(
         **{part.name: getattr(tree, part.name) for part in fields(Cost)},
         title=title,

@@ -9,6 +9,7 @@ from clearhead.costing.forms.formula import Formula
 from clearhead.costing.forms.lengths import lengths_of, reads_images
 from clearhead.costing.forms.letters import OPEN
 from clearhead.costing.forms.shares import counted_shares, percent, shares_of
+from clearhead.costing.forms.sketch import FLOAT
 from clearhead.costing.forms.summary import DEPTH, By, lines_of, rows_of
 from clearhead.costing.forms.text import compact, tidy
 from clearhead.costing.forms.views import PRINTED, View, asymptotic, printed
@@ -118,14 +119,20 @@ def _totals(cost: ModelFormulas, at: Viewpoint) -> list[list[Cell]]:
     rows: list[list[Cell]] = [
         ["parameters", at.number(cost.parameters), words(cost.parameters, LONG, "learned numbers; shared ones once")],
         ["forward MACs", at.number(cost.macs), words(cost.macs, LONG, "all sequences at once")],
-        ["training MACs", at.number(cost.training), "one step, forward and backward"],
+        [
+            "training MACs",
+            at.number(cost.training),
+            "one step, if everything were trained" if cost.is_tuned else "one step, forward and backward",
+        ],
     ]
+    if cost.is_tuned:
+        rows.insert(1, ["trained", at.number(cost.trained), _tuning(cost)])
     caches = cost.writes and cost.step.cache != 0
     if cost.writes:
         way = ", with a cache" if caches else ""
         rows.append(["decoding MACs", at.number(cost.decode_macs), f"greedy, m = {place['m']} tokens{way}"])
     added = "gradients, optimizer and average" if cost.average != 0 else "gradients and optimizer"
-    held = cost.weights + cost.gradients + cost.optimizer + cost.average
+    held = cost.weights + cost.adapters * FLOAT + cost.gradients + cost.optimizer + cost.average
     rows.append(["weights", size(cost.weights), f"{size(held)} with {added}"])
     way = "" if cost.fused.saved == cost.saved else ", attention fused"
     rows.append(["activations", size(cost.fused.saved), f"kept for the backward pass{way}"])
@@ -136,6 +143,15 @@ def _totals(cost: ModelFormulas, at: Viewpoint) -> list[list[Cell]]:
     rows.append(["span", at.number(cost.span), f"longest chain of operations{waits}"])
     rows.append(["sequential", at.number(cost.sequential), f"{cost.sequential}, steps that wait for one another"])
     return rows
+
+
+def _tuning(cost: ModelFormulas) -> str:
+    """What is trained, in words."""
+    adapters, frozen = cost.recipe.training.adapters, cost.recipe.training.freeze
+    words = [] if adapters is None else [f"adapters of rank {adapters.rank} beside {', '.join(adapters.targets)}"]
+    if adapters is not None and adapters.also:
+        words.append(f"and {', '.join(adapters.also)}")
+    return " ".join([*words, *([f"without {', '.join(frozen)}"] if frozen else [])])
 
 
 def _share_sheet(cost: ModelFormulas, at: Viewpoint) -> Sheet:

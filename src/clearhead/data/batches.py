@@ -29,11 +29,13 @@ class Batch:
     """<s> and the target: what the decoder is fed."""
     labels: Int[Tensor, "b m"]
     """The target and </s>: what it should say."""
+    ignored: int = PAD
+    """Stands among the labels where nothing counts."""
 
     @property
     def tokens(self) -> int:
         """Target tokens that count, without padding."""
-        return int((self.labels != PAD).sum())
+        return int((self.labels != self.ignored).sum())
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,13 @@ class TextBatch:
     inputs: Int[Tensor, "b n"]
     """What the model is fed, padded at the right."""
     labels: Int[Tensor, "b n"]
-    """What it should say at each place; <pad> where nothing counts."""
+    """What it should say at each place; ``ignored`` where nothing counts."""
+    ignored: int = PAD
 
     @property
     def tokens(self) -> int:
         """Tokens that count."""
-        return int((self.labels != PAD).sum())
+        return int((self.labels != self.ignored).sum())
 
 
 @dataclass(frozen=True)
@@ -111,19 +114,21 @@ def _cuts(sizes: NDArray[np.int64], budget: int) -> list[int]:
     return cuts
 
 
-def make_batch(pairs: EncodedPairs, rows: NDArray[np.int64]) -> Batch:
-    """The tensors of these pairs."""
-    source = _pad(pairs.source, rows, first=None, last=EOS)
-    labels = _pad(pairs.target, rows, first=None, last=EOS)
-    inputs = _pad(pairs.target, rows, first=BOS, last=None)
-    return Batch(source, inputs, labels)
+def make_batch(
+    pairs: EncodedPairs, rows: NDArray[np.int64], *, pad: int = PAD, first: int = BOS, last: int = EOS
+) -> Batch:
+    """The tensors of these pairs; the specials are ours, unless those of another tokenizer are given."""
+    source = _pad(pairs.source, rows, first=None, last=last, pad=pad)
+    labels = _pad(pairs.target, rows, first=None, last=last, pad=pad)
+    inputs = _pad(pairs.target, rows, first=first, last=None, pad=pad)
+    return Batch(source, inputs, labels, pad)
 
 
-def _pad(side: Side, rows: NDArray[np.int64], *, first: int | None, last: int | None) -> Int[Tensor, "b n"]:
+def _pad(side: Side, rows: NDArray[np.int64], *, first: int | None, last: int | None, pad: int) -> Int[Tensor, "b n"]:
     lines = [side.line(int(row)) for row in rows]
     lengths = np.array([len(line) for line in lines])
     shift = int(first is not None)
-    table = np.full((len(rows), int(lengths.max()) + shift + int(last is not None)), PAD, dtype=np.int64)
+    table = np.full((len(rows), int(lengths.max()) + shift + int(last is not None)), pad, dtype=np.int64)
     for row, line in zip(table, lines, strict=True):
         row[shift : shift + len(line)] = line
     if first is not None:
@@ -133,22 +138,29 @@ def _pad(side: Side, rows: NDArray[np.int64], *, first: int | None, last: int | 
     return torch.from_numpy(table)
 
 
-def window_batch(texts: EncodedTexts, rows: NDArray[np.int64]) -> TextBatch:
-    """Lines for a language model: each token is to be said after the ones before it."""
+def window_batch(texts: EncodedTexts, rows: NDArray[np.int64], *, pad: int | None = PAD) -> TextBatch:
+    """Lines for a language model: each token is to be said after the ones before it.
+
+    Without a token for padding, any stands at the end of shorter lines: no earlier one sees it, and −1 is its label.
+    """
     lines = [texts.text.line(int(row)) for row in rows]
-    return TextBatch(_table([line[:-1] for line in lines]), _table([line[1:] for line in lines]))
+    ignored = -1 if pad is None else pad
+    inputs = _table([line[:-1] for line in lines], max(ignored, 0))
+    return TextBatch(inputs, _table([line[1:] for line in lines], ignored), ignored)
 
 
-def gap_batch(texts: EncodedTexts, rows: NDArray[np.int64], masker: Masker, key: tuple[int, int]) -> TextBatch:
+def gap_batch(
+    texts: EncodedTexts, rows: NDArray[np.int64], masker: Masker, key: tuple[int, int], *, pad: int = PAD
+) -> TextBatch:
     """Lines for an encoder, with tokens hidden: which ones follows from ``key`` (seed and epoch) and the index."""
     lines = [masker.corrupted(texts.text.line(row).astype(np.int64), (*key, row)) for row in rows.tolist()]
-    return TextBatch(_table([inputs for inputs, _ in lines]), _table([labels for _, labels in lines]))
+    return TextBatch(_table([inputs for inputs, _ in lines], pad), _table([labels for _, labels in lines], PAD))
 
 
-def label_batch(texts: EncodedTexts, rows: NDArray[np.int64]) -> LabelBatch:
+def label_batch(texts: EncodedTexts, rows: NDArray[np.int64], *, pad: int = PAD) -> LabelBatch:
     """Lines for a classifier."""
     lines = [texts.text.line(int(row)) for row in rows]
-    return LabelBatch(_table(lines), torch.from_numpy(np.asarray(texts.labels[rows])))
+    return LabelBatch(_table(lines, pad), torch.from_numpy(np.asarray(texts.labels[rows])))
 
 
 def picture_batch(pictures: EncodedPictures, rows: NDArray[np.int64], shift: int, key: tuple[int, int]) -> PictureBatch:
@@ -160,9 +172,9 @@ def picture_batch(pictures: EncodedPictures, rows: NDArray[np.int64], shift: int
     return PictureBatch(torch.from_numpy(pixels), torch.from_numpy(pictures.labels[rows]))
 
 
-def _table(lines: Sequence[NDArray[Any]]) -> Int[Tensor, "b n"]:
+def _table(lines: Sequence[NDArray[Any]], pad: int) -> Int[Tensor, "b n"]:
     """Lines as they are, padded at the right."""
-    table = np.full((len(lines), max(map(len, lines))), PAD, dtype=np.int64)
+    table = np.full((len(lines), max(map(len, lines))), pad, dtype=np.int64)
     for row, line in zip(table, lines, strict=True):
         row[: len(line)] = line
     return torch.from_numpy(table)

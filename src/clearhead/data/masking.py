@@ -30,7 +30,9 @@ class Masker:
         rng = np.random.default_rng(key)
         chosen = self._chosen(len(line) - 2, rng)
         fate = rng.random(len(chosen))
-        other = rng.integers(self.mask + 1, self.vocabulary, len(chosen))
+        # an imported vocabulary may have <mask> as its last token
+        first = self.mask + 1 if self.mask + 1 < self.vocabulary else 0
+        other = rng.integers(first, self.vocabulary, len(chosen))
         inputs, labels = line.copy(), np.full_like(line, PAD)
         labels[chosen] = line[chosen]
         masked, random = self.spec.masked, self.spec.masked + self.spec.random

@@ -19,19 +19,19 @@ def windows(ids: list[int], size: int, first: int = BOS, last: int = EOS) -> lis
     return [row[start : start + size + 2] for start in range(0, len(row) - 1, size + 1)]
 
 
-def pieces(ids: list[int], size: int) -> list[list[int]]:
+def pieces(ids: list[int], size: int, first: int = BOS, last: int = EOS) -> list[list[int]]:
     """For an encoder: the line in pieces of at most ``size`` tokens, each between <s> and </s>.
 
     >>> pieces([7, 8, 9], 2)
     [[1, 7, 8, 2], [1, 9, 2]]
     """
-    return [[BOS, *ids[start : start + size], EOS] for start in range(0, len(ids), size)]
+    return [[first, *ids[start : start + size], last] for start in range(0, len(ids), size)]
 
 
-def beginning(ids: list[int], size: int) -> list[list[int]]:
+def beginning(ids: list[int], size: int, first: int = BOS, last: int = EOS) -> list[list[int]]:
     """For a classifier: the first ``size`` tokens between <s> and </s>; what follows them is not read.
 
     >>> beginning([7, 8, 9], 2)
     [[1, 7, 8, 2]]
     """
-    return [[BOS, *ids[:size], EOS]]
+    return [[first, *ids[:size], last]]

@@ -107,6 +107,28 @@ class Codec:
         tokenizer.normalizer = lower if before is None else normalizers.Sequence([lower, before])
         return Codec(tokenizer)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it knows a list of characters or symbols, and nothing else; a new one can be added to it."""
+        return self.own and self.kind in ("characters", "symbols")
+
+    def new_units(self, texts: Texts) -> list[str]:
+        """Characters or symbols of these texts that a closed vocabulary lacks, the most frequent first."""
+        parts = json.loads(self.to_json())
+        known = parts["model"]["vocab"]
+        if "Lowercase" in json.dumps(parts["normalizer"]):
+            texts = lowered(texts)
+        return [unit for unit in _units(self.kind, texts) if unit not in known]
+
+    def with_units(self, units: Sequence[str]) -> "Codec":
+        """The same tokenizer with these characters or symbols after all that it knows, whose ids stay as they are."""
+        if not units:
+            return self
+        parts = json.loads(self.to_json())
+        vocabulary = parts["model"]["vocab"]
+        vocabulary |= {unit: len(vocabulary) + number for number, unit in enumerate(units)}
+        return Codec.from_json(json.dumps(parts, ensure_ascii=False))
+
     def __len__(self) -> int:
         return self._tokenizer.get_vocab_size()
 
@@ -208,13 +230,17 @@ def _spelt(token: str) -> str:
         return "".join(f"<0x{byte:02X}>" for byte in raw)
 
 
-def _closed(kind: Kind, texts: Texts, specials: Sequence[AddedToken]) -> Tokenizer:
-    """Every character, or every symbol between spaces, that the training text has."""
+def _units(kind: Kind, texts: Texts) -> list[str]:
+    """The characters of texts, or their symbols between spaces, the most frequent first."""
     units: Counter[str] = Counter()
     for text in texts:
         units.update(text if kind == "characters" else text.split())
-    ordered = [unit for unit, _ in sorted(units.items(), key=lambda item: (-item[1], item[0]))]
-    words = list(dict.fromkeys([*(token.content for token in specials), *ordered]))
+    return [unit for unit, _ in sorted(units.items(), key=lambda item: (-item[1], item[0]))]
+
+
+def _closed(kind: Kind, texts: Texts, specials: Sequence[AddedToken]) -> Tokenizer:
+    """Every character, or every symbol between spaces, that the training text has."""
+    words = list(dict.fromkeys([*(token.content for token in specials), *_units(kind, texts)]))
     tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
     if kind == "characters":
         tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")

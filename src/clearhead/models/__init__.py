@@ -5,7 +5,7 @@ from clearhead.models.build import build, count_parameters
 from clearhead.models.device import pick_device, use_cores
 from clearhead.models.encoder import ClassifierModel, EncoderModel
 from clearhead.models.evaluating import AttentionChoice, device_of, evaluating
-from clearhead.models.file import SavedModel, add_tensors, load_model, save_model, stored_tensors
+from clearhead.models.file import SavedModel, add_tensors, fingerprint_of, load_model, save_model, stored_tensors
 from clearhead.models.influence import influence
 from clearhead.models.lm import LanguageModel
 from clearhead.models.outline import model_bytes, outline, require_model_memory
@@ -30,6 +30,7 @@ __all__ = [
     "count_parameters",
     "device_of",
     "evaluating",
+    "fingerprint_of",
     "influence",
     "load_model",
     "model_bytes",

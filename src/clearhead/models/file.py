@@ -35,12 +35,25 @@ class SavedModel:
     recipe: Recipe
     tokenizers: Mapping[str, str] = field(default_factory=dict)
     """``tokenizer.json`` texts by side: ``source`` and ``target``, or ``shared``."""
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """Of a model that was tuned: ``name`` and ``fingerprint`` of the model that it started from."""
 
 
 def save_model(saved: SavedModel, path: str | Path) -> None:
     """Write a model file atomically."""
     if saved.model.spec != saved.recipe.model:
         raise ModelFileError(f"{path}: not written: the model was not built from this recipe")
+    tensors, metadata = _content(saved)
+    write_tensors(Path(path), tensors, metadata)
+
+
+def fingerprint_of(saved: SavedModel) -> str:
+    """The fingerprint that a file of this model would have, or has."""
+    return _content(saved)[1]["fingerprint"]
+
+
+def _content(saved: SavedModel) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the metadata of a model file."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in stored_tensors(saved.model).items()}
     metadata = {
         "format": FORMAT,
@@ -49,8 +62,10 @@ def save_model(saved: SavedModel, path: str | Path) -> None:
         "recipe": json.dumps(recipe_table(saved.recipe), ensure_ascii=False),
         "tokenizers": json.dumps(dict(saved.tokenizers), ensure_ascii=False),
     }
-    metadata["fingerprint"] = _fingerprint(metadata, tensors)
-    write_tensors(Path(path), tensors, metadata)
+    if saved.origin:
+        metadata["origin"] = json.dumps(dict(saved.origin), ensure_ascii=False)
+    metadata["fingerprint"] = _fingerprint(metadata, tensors)  # of what it is, not of where it comes from
+    return tensors, metadata
 
 
 def load_model(path: str | Path, *, device: str = "cpu") -> SavedModel:
@@ -73,7 +88,7 @@ def load_model(path: str | Path, *, device: str = "cpu") -> SavedModel:
             if not bool(tensor.isfinite().all()):
                 raise DamagedFile(f"{path}: {name} contains weights that are not finite: train it again")
             expected[name].copy_(tensor)
-    return SavedModel(model.eval(), recipe, tokenizers)
+    return SavedModel(model.eval(), recipe, tokenizers, header.origin())
 
 
 def stored_tensors(model: nn.Module) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 ``read_recipe("tiny", "model.layers=2")`` reads a preset or a TOML file with overrides; ``register`` adds a kind.
 """
 
+from clearhead.recipe.addresses import Address, address_of, means, means_any, require_parts, tells_layers_apart
 from clearhead.recipe.attention import (
     AttentionPlace,
     AttentionSpec,
@@ -53,6 +54,7 @@ from clearhead.recipe.reading import (
     Source,
     read_decoding,
     read_recipe,
+    read_tuned,
     read_with_origins,
     recipe_from,
     recipe_of_header,
@@ -82,7 +84,7 @@ from clearhead.recipe.stack import (
     dropout_rate,
 )
 from clearhead.recipe.stored import FORMAT, VERSION, Header, read_header
-from clearhead.recipe.training import DecodingSpec, MaskingSpec, OptimizerSpec, ScheduleSpec, TrainingSpec
+from clearhead.recipe.training import AdaptersSpec, DecodingSpec, MaskingSpec, OptimizerSpec, ScheduleSpec, TrainingSpec
 from clearhead.recipe.vocabulary import EmbeddingSpec, VocabularySpec
 from clearhead.recipe.writing import recipe_table, recipe_toml
 
@@ -90,6 +92,8 @@ __all__ = [
     "FORMAT",
     "TASKS",
     "VERSION",
+    "AdaptersSpec",
+    "Address",
     "AlibiSpec",
     "AlignmentSpec",
     "AttentionPlace",
@@ -165,10 +169,13 @@ __all__ = [
     "TransformerSpec",
     "VocabularySpec",
     "WindowSpec",
+    "address_of",
     "cost_of",
     "differences",
     "dropout_rate",
     "kinds",
+    "means",
+    "means_any",
     "metric_kinds",
     "metric_rises",
     "metrics_for",
@@ -182,6 +189,7 @@ __all__ = [
     "read_decoding",
     "read_header",
     "read_recipe",
+    "read_tuned",
     "read_with_origins",
     "recipe_from",
     "recipe_of_header",
@@ -190,8 +198,10 @@ __all__ = [
     "register",
     "register_metric",
     "require_data",
+    "require_parts",
     "require_utf8",
     "settings_of_overrides",
     "slots",
+    "tells_layers_apart",
     "weights_of",
 ]

@@ -6,6 +6,7 @@ constructing.py flat settings → specs; all mistakes are reported at once
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from clearhead.recipe.sources import (
     settings_of_python,
     settings_of_recipe,
 )
+from clearhead.recipe.starting import carried_over, family_of, require_agreement
 from clearhead.recipe.stored import Header, read_header
 from clearhead.recipe.training import DecodingSpec
 from clearhead.shipped import shipped_model
@@ -64,6 +66,30 @@ def read_with_origins(
     if anew and source is not None and _was_trained(source, levels):
         levels = [_without_results(level, changes) for level in levels]
     return _resolve([*levels, *changes])
+
+
+def read_tuned(
+    start: Recipe,
+    name: str,
+    source: Source | None = None,
+    *overrides: str,
+    settings: Mapping[str, Any] | None = None,
+) -> tuple[Recipe, Settings]:
+    """The recipe of a run that starts from a trained model, and what was stated.
+
+    start      the recipe of that model
+    name       what it is called, for errors
+    source     a recipe that says how to train; what it says of the model must agree with the start
+    overrides  changes as text, and
+    settings   as Python objects, as for ``read_recipe``
+    """
+    changes = [settings_of_python(settings or {}), settings_of_overrides(overrides)]
+    levels = [*([] if source is None else _levels(source)), *changes]
+    table = carried_over(start, family_of(start.model, *levels), name)
+    lowest = {key: replace(given, stated=False) for key, given in settings_of_mapping(table, name).items()}
+    recipe, stated = _resolve([lowest, *levels])
+    require_agreement(recipe, stated, table, name)
+    return recipe, stated
 
 
 def recipe_from(table: Mapping[str, Any], *overrides: str, name: str = "recipe") -> Recipe:

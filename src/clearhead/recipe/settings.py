@@ -56,8 +56,14 @@ DEEPEST = 8
 """Tables inside tables, lists included; recipes go to 5."""
 
 
+_SPELT_OUT: dict[Key, str] = {("training", "adapters"): "kind"}
+"""Tables that may be written as a word, and the setting that the word is."""
+
+
 def put(settings: Settings, key: Key, given: Given) -> None:
     """Set a value; it replaces the table that stood there, and any value that stood where it needs a table."""
+    if key in _SPELT_OUT and isinstance(given.value, str):
+        key = (*key, _SPELT_OUT[key])
     for other in list(settings):
         if other != key and (other[: len(key)] == key or key[: len(other)] == other):
             del settings[other]

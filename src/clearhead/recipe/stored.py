@@ -1,9 +1,10 @@
 """What a model file says of itself: its header, read and checked without torch and before anything is allocated for it.
 
 The layout is that of the safetensors format: eight bytes with the length of a JSON header, the header, the tensors. Our
-part of the header, ``__metadata__``, holds ``format`` and ``format_version``, ``recipe`` and ``tokenizers`` as JSON,
-and ``fingerprint``. A header is believed only as far as it agrees with itself and with the size of the file, and only
-up to the limits below, so that what a file makes us allocate is bounded by what it really holds.
+part of the header, ``__metadata__``, holds ``format`` and ``format_version``, ``recipe``, ``tokenizers`` and (if the
+model was tuned) ``origin`` as JSON, and ``fingerprint``. A header is believed only as far as it agrees with itself and
+with the size of the file, and only up to the limits below, so that what a file makes us allocate is bounded by what it
+really holds.
 """
 
 import json
@@ -64,6 +65,13 @@ class Header:
                     f"{self.path}: is damaged (its tokenizers are not texts of {', '.join(SIDES)}): "
                     "fetch or train it again"
                 )
+        return table
+
+    def origin(self) -> dict[str, str]:
+        """``name`` and ``fingerprint`` of the model that this one was tuned from; empty if it started from scratch."""
+        table = self._table("origin") if "origin" in self.metadata else {}
+        if not all(isinstance(value, str) for value in table.values()):
+            raise DamagedFile(f"{self.path}: has no readable origin: fetch or train it again")
         return table
 
     def _table(self, name: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from clearhead.recipe.spec import Spec
 
@@ -54,6 +54,37 @@ class MaskingSpec(Spec):
     """… replaced by another token, drawn evenly; what remains stays as it is."""
 
 
+def _names(value: object) -> object:
+    """Names as they are typed, ``encoder,cross`` or ``[encoder, cross]``, without the quotes of TOML."""
+    return [name.strip(" []\"'") for name in value.split(",")] if isinstance(value, str) else value
+
+
+Parts = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=100)]], BeforeValidator(_names), Field(max_length=1000)
+]
+"""Parts of a model, by the names of its blocks: see ``clearhead.recipe.addresses``."""
+
+
+class AdaptersSpec(Spec):
+    """Small matrices that are trained instead of the large ones they stand beside (LoRA, Hu et al. 2021)."""
+
+    kind: Literal["lora"] = "lora"
+    """`lora`: xWᵀ + b becomes xWᵀ + b + (alpha / rank)·xAᵀBᵀ; A (rank × in) and B (out × rank) are trained, W and b
+    are not. B starts at 0, so that training starts from what the model is."""
+    rank: Annotated[int, Field(ge=1, le=100_000)] = 8
+    """Rows of A and columns of B: an adapter has rank·(in + out) parameters."""
+    alpha: Annotated[float, Field(gt=0, le=1e6)] = 16.0
+    """The adapters' part is multiplied by alpha / rank."""
+    targets: Annotated[Parts, Field(min_length=1)] = Field(default=["query", "value"])
+    """Linear maps of the layers that get an adapter, named like the parts of training.freeze: `query`, `cross.key`,
+    `feedforward`, `decoder.1-2`."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """How often features are dropped before A."""
+    also: Parts = Field(default=[])
+    """Parts that are trained as a whole beside the adapters; training adds what is new, such as the head for new labels
+    and the embedding if it got new tokens."""
+
+
 class TrainingSpec(Spec):
     """How a model is trained."""
 
@@ -97,6 +128,13 @@ class TrainingSpec(Spec):
     """What the best model is chosen by: a metric of the family (see Metrics below); of equal scores, the one with the
     lower loss. auto: line_error for pairs of symbols or characters, bleu for other pairs, perplexity for lm and
     encoder, accuracy for a classifier."""
+    freeze: Parts | None = None
+    """Parts that are not trained, by the names of their blocks as `clearhead show` prints them, layers counted from 1:
+    `embedding`, `encoder`, `encoder.1-3`, `decoder.2.cross`, `feedforward`. Every weight whose name contains these
+    blocks is frozen, and * stands for any letters; matrices that are tied are frozen together."""
+    adapters: AdaptersSpec | None = None
+    """Train small adapters beside the weights of a trained model, and nothing else; `training.adapters=lora`, or any
+    setting of this table, turns them on. The run's best model has them merged; adapters.safetensors has them alone."""
     save_every: Steps | None = None
     """Steps between checkpoints; without it as often as dev is evaluated."""
     tensorboard: bool = False

@@ -1,5 +1,7 @@
 """Training by maximum likelihood; a resumed run gives the same weights, bit for bit, as one that was never stopped."""
 
+from clearhead.training.adapter_file import ADAPTERS, adapted_model, save_adapters
+from clearhead.training.adapters import AdaptedLinear, merged
 from clearhead.training.checkpoint import has_trained
 from clearhead.training.loss import token_loss
 from clearhead.training.manifest import Manifest, Stage
@@ -8,11 +10,17 @@ from clearhead.training.preparation import Prepared, prepare, reopen, time_budge
 from clearhead.training.process_group import SINGLE, ProcessGroup, open_process_group, threads_for_each
 from clearhead.training.report import Report, SilentReport
 from clearhead.training.resuming import StatedRecipe, opened
+from clearhead.training.start import FILE as START
+from clearhead.training.start import Start
 from clearhead.training.trainer import Progress, Trainer
+from clearhead.training.tuning import trained_names, tuned
 from clearhead.training.writing import clear_write_errors
 
 __all__ = [
+    "ADAPTERS",
     "SINGLE",
+    "START",
+    "AdaptedLinear",
     "Codecs",
     "Manifest",
     "Objective",
@@ -22,17 +30,23 @@ __all__ = [
     "Report",
     "SilentReport",
     "Stage",
+    "Start",
     "StatedRecipe",
     "Trainer",
+    "adapted_model",
     "batch_loss",
     "clear_write_errors",
     "has_trained",
+    "merged",
     "objective_of",
     "open_process_group",
     "opened",
     "prepare",
     "reopen",
+    "save_adapters",
     "threads_for_each",
     "time_budget",
     "token_loss",
+    "trained_names",
+    "tuned",
 ]

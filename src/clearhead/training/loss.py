@@ -41,7 +41,8 @@ class _ChunkedLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
         states, weight, bias, labels, smoothing = inputs
-        d_states, d_weight = torch.empty_like(states), torch.zeros_like(weight)
+        d_states = torch.empty_like(states)
+        d_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None  # a frozen matrix needs none
         d_bias = None if bias is None else torch.zeros_like(bias)
         loss: Tensor = states.new_zeros(())
         buffer = states.new_empty(min(ROWS, len(states)), len(weight))
@@ -60,14 +61,16 @@ class _ChunkedLoss(torch.autograd.Function):
             gradient = logits.div_(total)
             gradient[torch.arange(len(y)), y] -= 1 - smoothing
             torch.mm(gradient, weight, out=d_states[rows])
-            d_weight.addmm_(gradient.T, x)
+            if d_weight is not None:
+                d_weight.addmm_(gradient.T, x)
             if d_bias is not None:
                 d_bias += gradient.sum(0)
         # ε·mean_v(−logit_v) = −ε/V·(Σ_v w_v·x + b_v): linear, so neither it nor its gradient needs the logits
         share, all_weights, all_states = smoothing / len(weight), weight.sum(0), states.sum(0)
         loss -= share * (all_weights @ all_states)
         d_states -= share * all_weights
-        d_weight -= share * all_states
+        if d_weight is not None:
+            d_weight -= share * all_states
         if bias is not None and d_bias is not None:
             loss -= share * len(states) * bias.sum()
             d_bias -= share * len(states)
@@ -78,4 +81,5 @@ class _ChunkedLoss(torch.autograd.Function):
     def backward(ctx: Any, *outputs: Any) -> tuple[Tensor | None, ...]:
         (scale,) = outputs
         d_states, d_weight, d_bias = ctx.saved_tensors
-        return d_states * scale, d_weight * scale, None if d_bias is None else d_bias * scale, None, None
+        of_weight, of_bias = (None if part is None else part * scale for part in (d_weight, d_bias))
+        return d_states * scale, of_weight, of_bias, None, None

@@ -50,6 +50,8 @@ class Manifest:
     """Checksums of the prepared data, by file name in ``data/``."""
     stages: tuple[Stage, ...]
     """The first stage, and one more for each extension."""
+    start: Mapping[str, str] | None = None
+    """``name`` and ``fingerprint`` of the model that the run started from; None if it started from scratch."""
     before: Table | None = None
     """The recipe before the last extension, which ``recipe.toml`` still holds if a kill came between the two writes."""
 
@@ -87,6 +89,7 @@ def read_manifest(folder: Path) -> Manifest:
         fingerprint=content["fingerprint"],
         files={name: Checksum(**entry) for name, entry in content["files"].items()},
         stages=tuple(Stage(**stage) for stage in content["stages"]),
+        start=content.get("start"),  # earlier versions had none
         before=content["before"],
     )
 

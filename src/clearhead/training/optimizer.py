@@ -19,11 +19,12 @@ def make_optimizers(model: nn.Module, spec: OptimizerSpec) -> list[optim.Optimiz
     optimizers: list[optim.Optimizer] = []
     groups = [{"params": others, "weight_decay": 0.0}]
     if spec.kind == "muon":
-        optimizers.append(Muon(hidden, lr=spec.muon_rate, weight_decay=spec.weight_decay))
+        optimizers += [Muon(hidden, lr=spec.muon_rate, weight_decay=spec.weight_decay)] if hidden else []
     else:
         groups.append({"params": hidden, "weight_decay": spec.weight_decay})
     beta1, beta2 = spec.betas
-    optimizers.append(optim.AdamW(groups, lr=spec.rate, betas=(beta1, beta2), eps=spec.eps, fused=True))
+    if groups := [group for group in groups if group["params"]]:  # of a model whose other parts are frozen
+        optimizers.append(optim.AdamW(groups, lr=spec.rate, betas=(beta1, beta2), eps=spec.eps, fused=True))
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["peak"] = group["lr"]

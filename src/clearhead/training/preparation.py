@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from clearhead.data import GIVEN, Corpus, Encoded, codecs_of, format_of, plan_ep
 from clearhead.errors import DamagedFile, DataError, NewerFile, Problem, RecipeError
 from clearhead.files import write_whole
 from clearhead.locks import held
-from clearhead.models import build, load_model
+from clearhead.models import Model, SavedModel, build, count_parameters, load_model, save_model
 from clearhead.recipe import Recipe, StackSpec, read_recipe, recipe_from, recipe_table, recipe_toml
 from clearhead.training.clock import TimeBudget
 from clearhead.training.contradictions import differences
@@ -31,6 +31,8 @@ from clearhead.training.manifest import Manifest, Stage, checksum_of, damage, re
 from clearhead.training.objectives import Codecs, Objective, objective_of
 from clearhead.training.optimizer import make_optimizers
 from clearhead.training.process_group import SINGLE, ProcessGroup
+from clearhead.training.start import FILE, Start, begun
+from clearhead.training.tuning import frozen_though_new, require_tunable, tuned, with_new_parts
 
 DEFAULT_MINUTES = 10.0
 FOR_EVALUATIONS = 0.12
@@ -52,8 +54,10 @@ _DECIDES = (
     "label_smoothing",
     "clip",
     "average",
+    "freeze",
+    "adapters",
 )
-"""Settings of training that every step depends on."""
+"""Settings of training that every step depends on; those that are not set are not part of a recipe's table."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +82,14 @@ class Prepared:
         """Follows from the data, the model and all that decides what is learnt when; not from how long."""
         table = recipe_table(self.recipe)
         training = {name: value for name, value in table["training"].items() if name in _DECIDES}
-        known = json.dumps([table["model"], training, self.manifest.fingerprint], sort_keys=True)
+        started = [self.manifest.start["fingerprint"]] if self.manifest.start else []
+        known = json.dumps([table["model"], training, self.manifest.fingerprint, *started], sort_keys=True)
         return hashlib.sha256(known.encode()).hexdigest()
+
+    @property
+    def origin(self) -> Mapping[str, str]:
+        """Name and fingerprint of the model that the run started from; empty if it started from scratch."""
+        return self.manifest.start or {}
 
     @property
     def tokenizers(self) -> dict[str, str]:
@@ -87,12 +97,17 @@ class Prepared:
         return _tokenizers(self.codecs)
 
 
-def prepare(recipe: Recipe, folder: Path, group: ProcessGroup = SINGLE) -> Prepared:
-    """Read, check and encode the data, learn tokenizers, fix the number of steps; if it fails, nothing is left."""
+def prepare(recipe: Recipe, folder: Path, group: ProcessGroup = SINGLE, *, start: Start | None = None) -> Prepared:
+    """Read, check and encode the data, learn tokenizers, fix the number of steps; if it fails, nothing is left.
+
+    With ``start``, the tokenizers are that model's, and ``data/start.safetensors`` is what training begins with.
+    """
+    notes: list[str] = []
     with held(folder):
         corpus = _read(recipe, folder)
         asked = recipe_table(recipe)
-        codecs, recipe = objective_of(recipe).learn(corpus)
+        known = None if start is None else start.known()
+        codecs, recipe = objective_of(recipe).learn(corpus, known)
         objective = objective_of(recipe)
         corpus = objective.admitted(corpus)
         with _unfinished(folder) as made:
@@ -100,12 +115,24 @@ def prepare(recipe: Recipe, folder: Path, group: ProcessGroup = SINGLE) -> Prepa
             examples = objective.open(made)
             if not len(examples):
                 raise DataError(f"every training pair is longer than data.max_length ({recipe.data.max_length} tokens)")
-            recipe = _with_dropout(_with_budget(_with_smoothing(recipe, objective), examples, group), examples)
+            recipe, new = _with_smoothing(recipe, objective), list[str]()
+            if start is not None:
+                _, new = begun(start.saved, recipe)
+                recipe = with_new_parts(recipe, new)
+            require_tunable(recipe, started=start is not None)
+            recipe = _with_dropout(_with_budget(recipe, examples, group), examples)
             assert recipe.training.steps is not None
+            if start is not None and known is not None:
+                model, _ = begun(start.saved, recipe)
+                save_model(SavedModel(model, recipe, _tokenizers(codecs), start.origin), made / FILE)
+                notes = [_started(start, model, new), *known.notes, *frozen_though_new(recipe.training, new)]
             files = {path.name: checksum_of(path) for path in sorted(made.iterdir())}
             kept = {path.name: checksum_of(path) for path in _only_copies(folder, recipe)}
             steps = recipe.training.steps
-            manifest = Manifest(asked, recipe_table(recipe), corpus.fingerprint(), files | kept, (Stage(steps, steps),))
+            origin = None if start is None else start.origin
+            manifest = Manifest(
+                asked, recipe_table(recipe), corpus.fingerprint(), files | kept, (Stage(steps, steps),), origin
+            )
             del examples  # its files are about to move
             for name in files:
                 _move(made / name, folder / "data" / name)
@@ -113,7 +140,8 @@ def prepare(recipe: Recipe, folder: Path, group: ProcessGroup = SINGLE) -> Prepa
         write_whole(folder / "recipe.toml", recipe_toml(recipe).encode())
         corpus.release()
         objective = objective_of(recipe)
-        return Prepared(folder, recipe, corpus, codecs, objective.open(folder / "data"), objective, manifest)
+        examples = objective.open(folder / "data")
+        return Prepared(folder, recipe, corpus, codecs, examples, objective, manifest, tuple(notes))
 
 
 def reopen(folder: Path) -> Prepared:
@@ -244,7 +272,11 @@ def _restored(folder: Path, manifest: Manifest, corpus: Corpus[Any], objective: 
         if (data / name).exists() and not (data / name).is_file():
             raise DamagedFile(f"{data / name}: is not a file: move it away, then --resume")
     with held(folder), _unfinished(folder) as made:
-        codecs = objective.learn(corpus)[0] if _TOKENIZERS in damaged else _read_codecs(folder)
+        if FILE in damaged:
+            raise DamagedFile(
+                f"{data / FILE}: {damaged[FILE]}, and training began with it: put the file back, or start a new run"
+            )
+        codecs = _codecs_again(folder, corpus, objective) if _TOKENIZERS in damaged else _read_codecs(folder)
         _write(corpus, codecs, objective, made)
         for name, problem in damaged.items():
             if damage(made / name, manifest.files[name]):
@@ -281,7 +313,7 @@ def _adopted(folder: Path) -> tuple[Manifest, Corpus[Any]]:
             raise RecipeError([*edited, Problem("", "", f"{path} does not fit best.safetensors, and {lost}")])
         tokenizers = dict(saved.tokenizers)
     else:
-        tokenizers = _tokenizers(objective.learn(corpus)[0])
+        tokenizers = _tokenizers(_codecs_again(folder, corpus, objective))
     data, kept, fingerprint = folder / "data", _read_kept(folder), corpus.fingerprint()
     if kept["tokenizers"] != tokenizers:
         raise DamagedFile(f"{data / _TOKENIZERS}: has other tokenizers, and {lost}: start a new run with another -o")
@@ -297,7 +329,10 @@ def _adopted(folder: Path) -> tuple[Manifest, Corpus[Any]]:
                     f"{data / name}: {problem}, and {lost}: put one of them back, or start a new run with another -o"
                 )
     files |= {path.name: checksum_of(path) for path in _only_copies(folder, recipe)}
-    manifest = Manifest(None, table, fingerprint, files, (Stage(steps, steps),))
+    origin = None
+    if (data / FILE).is_file():
+        files[FILE], origin = checksum_of(data / FILE), load_model(data / FILE).origin
+    manifest = Manifest(None, table, fingerprint, files, (Stage(steps, steps),), origin)
     write_manifest(folder, manifest)
     return manifest, corpus
 
@@ -307,6 +342,21 @@ def _write(corpus: Corpus[Any], codecs: Codecs, objective: Objective[Any, Any, A
     objective.write(corpus, codecs, folder)
     kept = {"tokenizers": _tokenizers(codecs), "fingerprint": corpus.fingerprint()}
     write_whole(folder / _TOKENIZERS, json.dumps(kept, ensure_ascii=False).encode())
+
+
+def _codecs_again(folder: Path, corpus: Corpus[Any], objective: Objective[Any, Any, Any]) -> Codecs:
+    """The tokenizers of a run, learnt anew, or as the model that it started from has them."""
+    start = folder / "data" / FILE
+    if start.is_file():
+        tokenizers = load_model(start).tokenizers
+        return codecs_of(tokenizers) if tokenizers else ()
+    return objective.learn(corpus)[0]
+
+
+def _started(start: Start, model: Model, new: Sequence[str]) -> str:
+    """Where the run begins, in one line."""
+    fresh = f"; new: {', '.join(new)}" if new else ""
+    return f"starting from {start.name} ({start.fingerprint[:12]}), {count_parameters(model):,} parameters{fresh}"
 
 
 def _read_codecs(folder: Path) -> Codecs:
@@ -410,7 +460,7 @@ def seconds_per_step(
     In a team one process's share of each batch is timed; what the processes send each other is not.
     """
     spec, objective = recipe.training, objective_of(recipe)
-    model = build(recipe, seed=0)
+    model = tuned(build(recipe, seed=0), spec)
     optimizers = make_optimizers(model, spec.optimizer)
     plan = plan_epoch(examples, seed=spec.seed, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window)
     times: list[float] = []

@@ -12,6 +12,7 @@ from clearhead.training.contradictions import contradictions
 from clearhead.training.preparation import Prepared, extend, prepare, reopen
 from clearhead.training.process_group import SINGLE, ProcessGroup
 from clearhead.training.schedule import describe_schedule, total_at
+from clearhead.training.start import Start
 from clearhead.training.trainer import evaluate_every
 
 _STEPS = ("training", "steps")
@@ -23,6 +24,8 @@ class StatedRecipe:
 
     recipe: Recipe
     given: Settings = field(default_factory=dict)
+    start: Start | None = None
+    """The model that the run is to start from; None for one from scratch, and for a run that is resumed without it."""
 
 
 def opened(asked: StatedRecipe, folder: Path, group: ProcessGroup = SINGLE, *, resume: bool) -> tuple[Prepared, bool]:
@@ -43,7 +46,7 @@ def opened(asked: StatedRecipe, folder: Path, group: ProcessGroup = SINGLE, *, r
     if resume and not there and asked.recipe.data.task == "none" and asked.recipe.data.train is None:
         raise DataError(f"{folder}: has no run to continue, and no data to start one: name a file of pairs or a task")
     if not there or not resume:
-        return prepare(asked.recipe, folder, group), False
+        return prepare(asked.recipe, folder, group, start=asked.start), False
     run = reopen(folder)
     _require_checkpoint(folder)
     return _agreed(asked, run), True
@@ -61,6 +64,9 @@ def _require_checkpoint(folder: Path) -> None:
 def _agreed(asked: StatedRecipe, run: Prepared) -> Prepared:
     """The run, extended if more steps are asked for; all other contradictions are reported at once."""
     problems = contradictions(asked.recipe, asked.given, run.manifest.asked, recipe_table(run.recipe))
+    if asked.start is not None and asked.start.fingerprint != run.origin.get("fingerprint"):
+        began = f"from {run.origin['name']}" if run.origin else "from scratch"
+        problems.append(Problem("", "--from", f"the run started {began}, you ask for {asked.start.name}"))
     others = [problem for problem in problems if problem.key != ".".join(_STEPS)]
     wanted, has = asked.recipe.training.steps, run.recipe.training.steps
     if len(others) == len(problems) == 0:

@@ -9,7 +9,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
@@ -110,6 +110,7 @@ class Trainer:
         stages: the steps and schedules of a run that was extended. Default: one stage of ``steps`` steps.
         identity: identifies data, seed and settings; checkpoints of another identity are refused.
         clock: the budget in minutes, which corrects the number of steps as the run goes on. Default: none.
+        fixed: names of parameters that never change and stand elsewhere: checkpoints leave them out. Default: none.
     """
 
     def __init__(
@@ -129,13 +130,19 @@ class Trainer:
         stages: Sequence[Stage] = (),
         identity: str = "",
         clock: TimeBudget | None = None,
+        fixed: Collection[str] = (),
     ) -> None:
         self.model, self.examples, self.objective = model, examples, objective
-        self.spec, self.clock = spec, clock
+        self.spec, self.clock, self.fixed = spec, clock, frozenset(fixed)
         self.stages = tuple(stages) or (Stage(steps, steps),)
         self.folder, self.evaluate, self.metric = folder, evaluate, metric
         self.save_best, self.report, self.group = save_best, report, group
-        self.average = copy.deepcopy(model).requires_grad_(requires_grad=False) if spec.average else model
+        self.average = _still_copy(model) if spec.average else model
+        self._moving: list[tuple[Tensor, Tensor]] = [
+            (mean, parameter)
+            for mean, parameter in zip(self.average.parameters(), model.parameters(), strict=True)
+            if parameter.requires_grad
+        ]
         self.optimizers = make_optimizers(model, spec.optimizer)
         self.identity = identity
         self.progress = Progress()
@@ -282,7 +289,8 @@ class Trainer:
         """average ← decay · average + (1 − decay) · weights, with a lower decay in the first steps."""
         decay = min(self.spec.average, (1 + self.progress.step) / (10 + self.progress.step))
         with torch.no_grad():
-            torch._foreach_lerp_(list(self.average.parameters()), list(self.model.parameters()), 1 - decay)
+            means, weights = ([pair[side] for pair in self._moving] for side in (0, 1))
+            torch._foreach_lerp_(means, weights, 1 - decay)
 
     def _check(self, loss: float, norm: float) -> None:
         if math.isfinite(loss) and math.isfinite(norm):
@@ -352,9 +360,9 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint with everything that the next step depends on."""
-        tensors = {f"model.{name}": tensor for name, tensor in stored_tensors(self.model).items()}
+        tensors = {f"model.{name}": tensor for name, tensor in self._kept(self.model).items()}
         if self.average is not self.model:
-            tensors |= {f"average.{name}": tensor for name, tensor in stored_tensors(self.average).items()}
+            tensors |= {f"average.{name}": tensor for name, tensor in self._kept(self.average).items()}
         tensors |= optimizer_tensors(self.optimizers)
         tensors["random"] = self.group.gather(torch.random.get_rng_state())
         if self.group.leads:
@@ -380,9 +388,9 @@ class Trainer:
                 "restore this run's own, or choose another -o"
             )
         self._require_fit(checkpoint)
-        _copy(stored_tensors(self.model), checkpoint.tensors, "model.")
+        _copy(self._kept(self.model), checkpoint.tensors, "model.")
         if self.average is not self.model:
-            _copy(stored_tensors(self.average), checkpoint.tensors, "average.")
+            _copy(self._kept(self.average), checkpoint.tensors, "average.")
         restore_optimizers(self.optimizers, checkpoint.tensors)
         self.progress = Progress.of(checkpoint.state)
         self._begin_stage()
@@ -392,6 +400,10 @@ class Trainer:
         # last, as loading a model draws random numbers; clone, as torch ignores the offset of a view
         torch.random.set_rng_state(random[self.group.rank].clone())
         return True
+
+    def _kept(self, model: Model) -> dict[str, Tensor]:
+        """The tensors of a model, or of its average, that checkpoints hold."""
+        return {name: tensor for name, tensor in stored_tensors(model).items() if name not in self.fixed}
 
     def _require_best(self) -> None:
         """Check that the best model is there and intact; if it is not, restore it or let it be chosen again."""
@@ -423,7 +435,7 @@ class Trainer:
     def _require_fit(self, checkpoint: Checkpoint) -> None:
         """Refuse a checkpoint of another model."""
         for prefix, model in (("model.", self.model), ("average.", self.average)):
-            for name, tensor in stored_tensors(model).items() if prefix == "model." or model is not self.model else ():
+            for name, tensor in self._kept(model).items() if prefix == "model." or model is not self.model else ():
                 found = checkpoint.tensors.get(prefix + name)
                 if found is None or found.shape != tensor.shape:
                     raise DamagedFile(
@@ -460,6 +472,14 @@ def evaluate_every(spec: TrainingSpec) -> int:
     """Steps between evaluations on dev."""
     assert spec.steps is not None  # prepare() has fixed it
     return spec.evaluate_every or max(EVALUATE_EVERY, min(1000, spec.steps // 20))
+
+
+def _still_copy(model: Model) -> Model:
+    """A copy for the moving average; frozen weights, which have no average but themselves, are shared."""
+    frozen: dict[int, Any] = {
+        id(parameter): parameter for parameter in model.parameters() if not parameter.requires_grad
+    }
+    return copy.deepcopy(model, frozen).requires_grad_(requires_grad=False)
 
 
 def _copy(into: dict[str, Tensor], tensors: dict[str, Tensor], prefix: str) -> None:

@@ -13,6 +13,7 @@ from clearhead.verbs.heads import study_heads
 from clearhead.verbs.importing import import_model
 from clearhead.verbs.inputs import recipe_and_data
 from clearhead.verbs.look import look
+from clearhead.verbs.merge import merge_adapters
 from clearhead.verbs.naming import load, model_named, recipe_named
 from clearhead.verbs.prune import Pruned, PrunedSize, prune
 from clearhead.verbs.run import Run
@@ -38,6 +39,7 @@ __all__ = [
     "import_model",
     "load",
     "look",
+    "merge_adapters",
     "model_named",
     "prune",
     "recipe_and_data",

@@ -8,10 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import Problem, RecipeError
-from clearhead.recipe import Recipe, Settings, named, read_with_origins, settings_of_overrides, weights_of
+from clearhead.recipe import (
+    Recipe,
+    Settings,
+    named,
+    read_header,
+    read_tuned,
+    read_with_origins,
+    settings_of_overrides,
+    weights_of,
+)
 
 if TYPE_CHECKING:
     from clearhead.predictor import Predictor
+    from clearhead.training import Start
     from clearhead.verbs.run import Run
 
 Changes = Mapping[str, Any] | Sequence[str] | None
@@ -25,6 +35,7 @@ def stated_recipe(
     more: Mapping[str, Any] | None = None,
     derived: Sequence[str] = (),
     anew: bool = False,
+    start: "Start | None" = None,
 ) -> tuple[Recipe, Settings]:
     """The recipe that a name stands for, with changes, and every setting that somebody stated.
 
@@ -34,6 +45,7 @@ def stated_recipe(
         more: The same, from other arguments of a call.
         derived: Words that only follow from the data: any other setting wins over them, and nobody stated them.
         anew: Leave out what training decided from its data, to train on others.
+        start: The trained model that a run starts from, which decides the settings of the model.
     """
     if isinstance(source, str | Path) and named(source) == "huggingface":
         from clearhead.interop import load_huggingface
@@ -42,7 +54,13 @@ def stated_recipe(
     table, words = split(changes)
     followed = {".".join(key): given.value for key, given in settings_of_overrides(derived).items()}
     given = dict(leaves(more or {})) | table
-    recipe, stated = read_with_origins(source, *words, settings=followed | given, anew=anew)
+    if start is not None:
+        # data with labels make a classifier of anything that reads; in all else the start decides
+        labelled = followed.get("model.family") == "classifier" and hasattr(start.saved.recipe.model, "encoder")
+        followed = {"model.family": "classifier"} if labelled else {}
+        recipe, stated = read_tuned(start.saved.recipe, start.name, source, *words, settings=followed | given)
+    else:
+        recipe, stated = read_with_origins(source, *words, settings=followed | given, anew=anew)
     return recipe, {
         key: value
         for key, value in stated.items()
@@ -80,6 +98,42 @@ def model_named(model: "str | Path | Run | Predictor", changes: Changes = None) 
             raise RecipeError([Problem("settings", name, "of a trained model only decoding.key can be set")])
     settings = {name.removeprefix("decoding."): value for name, value in table.items()}
     return loaded.answering(*words, **settings) if words or settings else loaded
+
+
+def origin_named(source: str | Path | Recipe | None) -> dict[str, str]:
+    """Name and fingerprint of the model that a run or a model file was tuned from; empty for everything else."""
+    kind = named(source) if isinstance(source, str | Path) else ""
+    if kind == "model":
+        return read_header(str(source)).origin()
+    if kind != "run":
+        return {}
+    path = Path(str(source))
+    best = (path if path.is_dir() else path.parent) / "best.safetensors"
+    return read_header(best).origin() if best.is_file() else {}
+
+
+def described_origin(origin: Mapping[str, str], name: str) -> list[str]:
+    """One line about where a tuned model comes from; nothing of one that was trained from scratch."""
+    return [f"{name} was tuned from {origin['name']} ({origin['fingerprint'][:12]})"] if origin else []
+
+
+def start_named(model: "str | Path | Run | Predictor") -> "Start":
+    """A model to start training from, by any name that it has, or as it is loaded."""
+    from clearhead.models import SavedModel, fingerprint_of, load_model
+    from clearhead.training import Start
+
+    if not isinstance(model, str | Path):
+        found = _loaded(model)
+        saved = SavedModel(found.model, found.recipe, found.tokenizers)
+        name = "a model in memory" if found is model else str(getattr(model, "folder", "a run"))
+        return Start(saved, name, fingerprint_of(saved))
+    path, foreign = weights_of(model)
+    if not foreign:
+        return Start(load_model(path), str(model), read_header(path).metadata["fingerprint"])
+    from clearhead.interop import load_huggingface
+
+    saved = load_huggingface(path)
+    return Start(saved, str(model), fingerprint_of(saved))
 
 
 def _loaded(model: "str | Path | Run | Predictor") -> "Predictor":

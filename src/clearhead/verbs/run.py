@@ -52,6 +52,15 @@ class Run:
         return read_recipe(self.folder / "recipe.toml")
 
     @property
+    def origin(self) -> dict[str, str]:
+        """``name`` and ``fingerprint`` of the model that the run was tuned from; empty if it started from scratch."""
+        file = self.folder / "run.json"
+        try:
+            return dict(json.loads(file.read_bytes()).get("start") or {})
+        except (OSError, ValueError, AttributeError):
+            return {}
+
+    @property
     def history(self) -> list[dict[str, Any]]:
         """Rows of ``metrics.jsonl``: ``kind`` is train (loss, rate) or dev (``dev_`` and the name of each metric)."""
         return _rows(self.folder / "metrics.jsonl")

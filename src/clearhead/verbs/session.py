@@ -12,11 +12,13 @@ from clearhead.evaluation import dev_scores, judge_of, scores_of_run
 from clearhead.events import Listener
 from clearhead.locks import held
 from clearhead.machine import free_memory
-from clearhead.models import Model, SavedModel, build, count_parameters, save_model
+from clearhead.models import Model, SavedModel, build, count_parameters, load_model, save_model
 from clearhead.predictor import predictor_of
 from clearhead.recipe import Recipe, notes_of
 from clearhead.training import (
+    ADAPTERS,
     SINGLE,
+    START,
     Codecs,
     Prepared,
     ProcessGroup,
@@ -25,11 +27,14 @@ from clearhead.training import (
     StatedRecipe,
     Trainer,
     clear_write_errors,
+    merged,
     open_process_group,
     opened,
     reopen,
+    save_adapters,
     threads_for_each,
     time_budget,
+    tuned,
 )
 
 BYTES_OF_A_PARAMETER, BYTES_OF_A_TOKEN = 20, 1 << 16
@@ -87,7 +92,8 @@ def make_trainer(run: Prepared, group: ProcessGroup = SINGLE, listener: Listener
     spec = run.recipe.training
     assert spec.steps is not None  # prepare() has fixed it
     torch.manual_seed(spec.seed)
-    model = build(run.recipe)
+    model = load_model(run.folder / "data" / START).model if run.origin else build(run.recipe)
+    model = tuned(model, spec)
     _require_memory(run.recipe, run.examples, count_parameters(model))
     if not group.leads:
         torch.manual_seed(spec.seed + group.rank)  # one model, but each process draws its own dropout
@@ -97,10 +103,14 @@ def make_trainer(run: Prepared, group: ProcessGroup = SINGLE, listener: Listener
     def save_best(best: Model) -> None:
         path = run.folder / "best.safetensors"
         with clear_write_errors(path):
-            save_model(SavedModel(best, run.recipe, run.tokenizers), path)
+            save_model(SavedModel(merged(best), run.recipe, run.tokenizers, run.origin), path)
+        if spec.adapters is not None:
+            path = run.folder / ADAPTERS
+            with clear_write_errors(path):
+                save_adapters(best, path, run.recipe, run.tokenizers, run.origin)
 
     def evaluate(average: Model) -> dict[str, float]:
-        return dev_scores(predictor_of(average, run.recipe, run.codecs), run.corpus.dev, metric=metric)
+        return dev_scores(predictor_of(merged(average), run.recipe, run.codecs), run.corpus.dev, metric=metric)
 
     clock = time_budget(run)
     report: Report = SilentReport(run.folder)
@@ -122,6 +132,7 @@ def make_trainer(run: Prepared, group: ProcessGroup = SINGLE, listener: Listener
         stages=run.manifest.stages,
         identity=run.identity,
         clock=clock,
+        fixed=[name for name, weight in model.named_parameters() if not weight.requires_grad] if run.origin else (),
     )
 
 
@@ -147,7 +158,8 @@ def _introduce(run: Prepared, trainer: Trainer, *, resumed: bool) -> None:
     if examples.too_long:
         what = f"{examples.too_long:,} training {name} are longer than data.max_length"
         report.say(f"{what}: they are {run.objective.when_too_long}")
-    copies = 4 + bool(spec.average)  # weights, gradients, two of Adam's, the average
+    trained = sum(parameter.numel() for parameter in trainer.model.parameters() if parameter.requires_grad)
+    held = parameters + (3 + bool(spec.average)) * trained  # weights; gradients, two of Adam's, the average
     kept = trainer.activation_bytes()
     report.say(
         f"{len(examples):,} training {name}, "
@@ -156,7 +168,8 @@ def _introduce(run: Prepared, trainer: Trainer, *, resumed: bool) -> None:
     )
     report.say(
         f"{_vocabularies(run.codecs)}{parameters:,} parameters, "
-        f"{copies * 4 * parameters / 2**20:.0f} MiB for weights and optimizer, {kept / 2**20:.0f} MiB for activations"
+        + (f"of which {trained:,} are trained, " if trained < parameters else "")
+        + f"{4 * held / 2**20:.0f} MiB for weights and optimizer, {kept / 2**20:.0f} MiB for activations"
     )
     report.say(
         f"{trainer.steps:,} steps of at most {spec.batch_tokens * spec.accumulate:,} tokens"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from clearhead.errors import Problem, RecipeError
 from clearhead.recipe import Recipe, named, notes_of
-from clearhead.verbs.naming import Changes, recipe_named, split
+from clearhead.verbs.naming import Changes, described_origin, origin_named, recipe_named, split
 from clearhead.verbs.undisturbed import undisturbed
 
 if TYPE_CHECKING:
@@ -44,4 +44,5 @@ def show(
         else:
             shown = SavedModel(build(recipe, seed=1), recipe)
         name = "recipe" if isinstance(source, Recipe) else str(source or "default")
-        return block_tree(shown.model, name, line, tuple(notes_of(shown.recipe)))
+        notes = [*notes_of(shown.recipe), *described_origin(origin_named(source), name)]
+        return block_tree(shown.model, name, line, tuple(notes))

@@ -5,16 +5,19 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clearhead.events import Event, Listener
 from clearhead.locks import held
 from clearhead.recipe import Recipe, named
 from clearhead.verbs.inputs import Data, data_settings, in_files
-from clearhead.verbs.naming import Changes, stated_recipe
+from clearhead.verbs.naming import Changes, start_named, stated_recipe
 from clearhead.verbs.reporting import listener_of
 from clearhead.verbs.run import Run
 from clearhead.verbs.undisturbed import undisturbed
+
+if TYPE_CHECKING:
+    from clearhead.predictor import Predictor
 
 
 def train(
@@ -25,6 +28,7 @@ def train(
     test: Data | None = None,
     columns: Sequence[str] | None = None,
     recipe: str | Path | Recipe | None = None,
+    start: "str | Path | Run | Predictor | None" = None,
     minutes: float | None = None,
     steps: int | None = None,
     epochs: int | None = None,
@@ -46,6 +50,9 @@ def train(
         test: Data to score the best model on at the end; without it a part of ``data`` is set aside.
         columns: Which columns are meant, for tables, dicts and files that have several: ``("english", "german")``.
         recipe: A preset's name, a recipe file, a ``Recipe``, or a trained model to take the recipe of.
+        start: A trained model to continue from: a run, a model file, a Hugging Face folder, or a model that is loaded.
+            Its tokenizers and the settings of its model are kept, and what contradicts them is refused; new tokens and
+            labels are added. See ``training.freeze`` and ``training.adapters`` for training a part of it.
         minutes: Budget in minutes; 10 if there is no budget at all.
         steps: Budget in steps.
         epochs: Budget in passes over the data.
@@ -67,15 +74,20 @@ def train(
         budgets = {"training.minutes": minutes, "training.steps": steps, "training.epochs": epochs}
         more |= {name: budget for name, budget in budgets.items() if budget is not None}
         derived = derived if recipe is None else []
-        found, stated = stated_recipe(recipe, settings, more=sections | more, derived=derived, anew=True)
+        begin = None if start is None else start_named(start)
+        found, stated = stated_recipe(recipe, settings, more=sections | more, derived=derived, anew=True, start=begin)
         if isinstance(recipe, str | Path) and named(recipe) in ("model", "run", "huggingface"):
-            listener(Event("note", f"{recipe}: its recipe is used, not its weights: training starts from scratch"))
+            listener(
+                Event(
+                    "note", f"{recipe}: its recipe is used, not its weights: training starts from scratch; see --from"
+                )
+            )
 
         from clearhead.training import StatedRecipe
         from clearhead.verbs.session import train_in
 
         with undisturbed():
-            train_in(StatedRecipe(found, stated), folder, resume=resume, listener=listener)
+            train_in(StatedRecipe(found, stated, begin), folder, resume=resume, listener=listener)
     return Run(folder)
 
 

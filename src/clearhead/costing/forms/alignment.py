@@ -53,7 +53,7 @@ class NoAlignmentForm(AlignmentForm):
     def declare(self) -> None:
         """A map, if the widths differ."""
         if self.state != self.width:
-            self.ledger.linear(self.state, self.width)
+            self.ledger.linear(self.state, self.width, name="alignment.map")
 
     def output(self, states: Sketch, tokens: Sketch, contexts: Sketch | None) -> Sketch:
         """The states."""
@@ -84,10 +84,10 @@ class _AttendingForm(AlignmentForm):
         """The maps of state and memory, and the direction in which they meet."""
         ledger = self.ledger
         if self._score != "dot":
-            ledger.linear(self._memory.shape[-1], self._size, bias=False)
+            ledger.linear(self._memory.shape[-1], self._size, bias=False, name="alignment.attention.key")
         if self._score == "concat":
-            ledger.linear(self.state, self._size, bias=False)
-            ledger.parameter(self._size, kind="vector")
+            ledger.linear(self.state, self._size, bias=False, name="alignment.attention.query")
+            ledger.parameter(self._size, kind="vector", name="alignment.attention.direction")
 
     def prepare(self) -> None:
         """n·k·a for the keys."""
@@ -127,7 +127,7 @@ class BahdanauForm(_AttendingForm):
         """The attention's, and the readout."""
         super().declare()
         twice = 2 if self.spec.readout == "maxout" else 1
-        self.ledger.linear(self.state + self.width + self.fed, twice * self.width)
+        self.ledger.linear(self.state + self.width + self.fed, twice * self.width, name="alignment.map")
 
     def enters(self, state: Sketch, last: list[Sketch]) -> Sketch:
         """What the state sees."""
@@ -175,7 +175,7 @@ class LuongForm(_AttendingForm):
     def declare(self) -> None:
         """The attention's, and the map to the output."""
         super().declare()
-        self.ledger.linear(self._memory.shape[-1] + self.state, self.width, bias=False)
+        self.ledger.linear(self._memory.shape[-1] + self.state, self.width, bias=False, name="alignment.map")
 
     def enters(self, state: Sketch, last: list[Sketch]) -> Sketch | None:
         """The last output; before the first there is none, and zeros enter."""

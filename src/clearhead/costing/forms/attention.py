@@ -106,22 +106,22 @@ def project_and_mix(
     ledger, width = x.ledger, x.shape[-1]
     h, q, e = head_sizes(spec, ledger, width, setting.part)
 
-    def project(tokens: Sketch, size: Expr) -> Sketch:
-        return (tokens.linear(h * size, bias=spec.bias) if spec.projections else tokens).split_heads(h)
+    def project(tokens: Sketch, size: Expr, name: str) -> Sketch:
+        return (tokens.linear(h * size, bias=spec.bias, name=name) if spec.projections else tokens).split_heads(h)
 
     def candidates(tokens: Sketch) -> tuple[Sketch, Sketch]:
-        keys, values = setting.scheme.rotate(project(tokens, q)), project(tokens, e)
+        keys, values = setting.scheme.rotate(project(tokens, q, "key")), project(tokens, e, "value")
         return (keys, values) if shrink is None else (shrink(keys, "keys"), shrink(values, "values"))
 
-    query = setting.scheme.rotate(project(x, q))
+    query = setting.scheme.rotate(project(x, q, "query"))
     keys, values = remembered(x if memory is None else memory, candidates, setting=setting)
     if spec.score == "multiplicative":
-        ledger.parameter(h, q, q)
+        ledger.parameter(h, q, q, name="score.weight")
         query = query.matmul(replace(ledger.input(x.shape[0], h, q, q), packed=False))  # expanded over the batch
     ledger.mixes(path=path)
     heads = attend(query, keys, values, spec=spec, setting=setting) if mix is None else mix(query, keys, values)
     joined = heads.join_heads()
-    return joined.linear(width, bias=spec.bias) if spec.output else joined
+    return joined.linear(width, bias=spec.bias, name="output") if spec.output else joined
 
 
 def _linformer(spec: LinformerSpec, x: Sketch, memory: Sketch | None = None, *, setting: AttentionSetting) -> Sketch:
@@ -131,8 +131,9 @@ def _linformer(spec: LinformerSpec, x: Sketch, memory: Sketch | None = None, *, 
     def shrink(heads: Sketch, which: str) -> Sketch:
         batch, count, length, size = heads.shape
         ledger = heads.ledger
-        if which == "keys" or spec.sharing in ("none", "headwise"):
-            _length_map(spec, ledger, count, k, longest)
+        if (which == "keys" and spec.sharing == "key-value") or spec.sharing in ("none", "headwise"):
+            maps = count if spec.sharing == "none" else ONE
+            ledger.parameter(maps, k, longest, name=f"shrink_{which}.weight")
         if spec.sharing == "none":  # a map for each head, expanded over the batch
             return replace(ledger.input(batch, count, k, length), packed=False).matmul(heads)
         joined = heads.view(batch, count * size, length, packed=False)
@@ -145,16 +146,12 @@ def _slots(spec: LinformerSpec, ledger: Ledger, part: str) -> tuple[Expr, Expr]:
     return ledger.letters("k", spec.rank, part), ledger.letters("N", spec.length, part)
 
 
-def _length_map(spec: LinformerSpec, ledger: Ledger, heads: Expr, k: Expr, longest: Expr) -> None:
-    if spec.sharing != "layerwise":
-        ledger.parameter(heads if spec.sharing == "none" else ONE, k, longest)
-
-
 def _shared_by_layers(spec: LinformerSpec, ledger: Ledger, width: Expr, part: str) -> None:
     """The one map of all layers, heads, keys and values."""
     del width
     if spec.sharing == "layerwise":
-        ledger.parameter(ONE, *_slots(spec, ledger, part))
+        where = "cross" if part == "cross" else "attention"
+        ledger.parameter(ONE, *_slots(spec, ledger, part), name=f"layers.0.{where}.shrink_keys.weight")
 
 
 linformer = AttentionForm(_linformer, shared=_shared_by_layers)
@@ -254,7 +251,7 @@ def _additive(query: Sketch, keys: Sketch) -> Sketch:
     """u·tanh(q + k), which is no matrix product: every query meets every key in d̃_q features."""
     batch, heads, n, size = query.shape
     meeting = query.add(keys, (batch, heads, n, keys.shape[-2], size)).apply(keeps="output")
-    query.ledger.parameter(heads, size)
+    query.ledger.parameter(heads, size, name="score.direction")
     query.ledger.save(meeting.storage)
     return meeting.scale().sum(batch, heads, n, keys.shape[-2])
 

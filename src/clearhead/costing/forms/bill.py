@@ -198,23 +198,39 @@ class ModelFormulas(Cost):
         return not any(part.name.endswith(".0") for _, part in self.walk())
 
     @property
+    def is_tuned(self) -> bool:
+        """Whether the recipe trains a part of the model, or adapters, instead of all of it."""
+        return bool(self.recipe.training.freeze) or self.recipe.training.adapters is not None
+
+    @property
+    def trained(self) -> Formula:
+        """Parameters that the recipe trains: all, or what training.freeze and training.adapters leave."""
+        return Formula(self.block.total("trained"), self.sizes)
+
+    @property
+    def adapters(self) -> Formula:
+        """Parameters of adapters: they are beside the model's own while it is trained, and merged into them after."""
+        return Formula(self.block.total("adapters"), self.sizes)
+
+    @property
     def gradients(self) -> Formula:
-        """Bytes of the gradients."""
-        return self.weights
+        """Bytes of the gradients, which only trained parameters have."""
+        return self.trained * FLOAT
 
     @property
     def optimizer(self) -> Formula:
         """Bytes that the recipe's optimizer keeps: two numbers a parameter for AdamW, one for Muon's matrices."""
-        states = 2 * self.block.total("matrices") + 2 * self.block.total("vectors") + 2 * self.block.total("tables")
-        steps = self.block.total("tensors")  # AdamW counts the steps of each tensor
+        states = 2 * self.block.total("trained")
+        steps = self.block.total("trained_tensors")  # AdamW counts the steps of each tensor
         if self.recipe.training.optimizer.kind == "muon":
-            states, steps = states - self.block.total("hidden"), steps - self.block.total("hidden_tensors")
+            hidden = self.block.total("trained_hidden"), self.block.total("trained_hidden_tensors")
+            states, steps = states - hidden[0], steps - hidden[1]
         return Formula(FLOAT * (states + steps), self.sizes)
 
     @property
     def average(self) -> Formula:
-        """Bytes of the moving average of the weights, if the recipe keeps one."""
-        return self.weights if self.recipe.training.average else Formula(ZERO)
+        """Bytes of the moving average of the trained parameters, if the recipe keeps one; frozen ones are shared."""
+        return self.gradients if self.recipe.training.average else Formula(ZERO)
 
     # -- decoding ------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ def convolve(spec: ConvolutionalSpec, x: Sketch, k: Expr) -> Sketch:
     else:  # tokens that are not a multiple of the dilation apart never meet
         x.ledger.count("sequential", ONE)
     windows = x.beside(x, batch, n, k * d)
-    return activate(spec, windows.linear(d, bias=spec.bias))
+    return activate(spec, windows.linear(d, bias=spec.bias, name="map"))
 
 
 class ConvolutionalForm:

@@ -34,8 +34,12 @@ def _projected(
     h, q, _ = head_sizes(spec, ledger, width, part)
     table = replace(ledger.input(rows, width), storage=Storage(Integer(0), number=0))  # a slice of the table itself
     vectors = token_norm(table, affine=True) if spec.normalised else table
-    terms = [term for term in ("c2p", "p2c") if term in spec.terms]
-    return [vectors.linear(h * q, bias=spec.bias, known=known or spec.shared_projections) for _ in terms]
+    names = {"c2p": "place_key", "p2c": "place_query"}
+    return [
+        vectors.linear(h * q, bias=spec.bias, known=known or spec.shared_projections, name=name)
+        for term, name in names.items()
+        if term in spec.terms
+    ]
 
 
 def _disentangled(
@@ -45,12 +49,14 @@ def _disentangled(
     ledger, width = x.ledger, x.shape[-1]
     h, q, e = head_sizes(spec, ledger, width, setting.part)
 
-    def project(tokens: Sketch, size: Expr) -> Sketch:
-        return tokens.linear(h * size, bias=spec.bias).split_heads(h)
+    def project(tokens: Sketch, size: Expr, name: str) -> Sketch:
+        return tokens.linear(h * size, bias=spec.bias, name=name).split_heads(h)
 
-    query = project(x, q)
+    query = project(x, q, "query")
     keys, values = remembered(
-        x if memory is None else memory, lambda seen: (project(seen, q), project(seen, e)), setting=setting
+        x if memory is None else memory,
+        lambda seen: (project(seen, q, "key"), project(seen, e, "value")),
+        setting=setting,
     )
     if x.shape[-2] == 0:  # no queries yet: what decoding computes once
         _prepared(spec, ledger, width, setting.part)
@@ -65,7 +71,7 @@ def _disentangled(
         mask = query.shape[-2] * keys.shape[-2] if masked else None
         weights = choose(scores, hard=spec.choice == "hard", mask=mask)
         heads = weights.matmul(values, visible=setting.visible(query.shape[-2], keys.shape[-2]))
-    return heads.join_heads().linear(width, bias=spec.bias)
+    return heads.join_heads().linear(width, bias=spec.bias, name="output")
 
 
 def _scores(
@@ -128,10 +134,12 @@ def _blockwise(
 def _shared(spec: DisentangledSpec, ledger: Ledger, width: Expr, part: str) -> None:
     """The table of relative positions, one for all layers of a stack, and its norm."""
     size = spec.buckets or spec.span
-    ledger.parameter(2 * ledger.letters("b" if spec.buckets else "k", size, part), width, kind="table")
+    places = f"layers.0.{'cross' if part == 'cross' else 'attention'}.places"
+    rows = 2 * ledger.letters("b" if spec.buckets else "k", size, part)
+    ledger.parameter(rows, width, kind="table", name=f"{places}.table.weight")
     if spec.normalised:
-        ledger.parameter(width, kind="vector")
-        ledger.parameter(width, kind="vector")
+        ledger.parameter(width, kind="vector", name=f"{places}.norm.weight")
+        ledger.parameter(width, kind="vector", name=f"{places}.norm.bias")
 
 
 disentangled = AttentionForm(_disentangled, shared=_shared, prepared=_prepared)

@@ -18,6 +18,9 @@ from clearhead.recipe import (
     cost_of,
 )
 
+OUTPUT = "output.weight"
+"""The output matrix, which may be tied to a table of tokens."""
+
 
 class Form(ABC):
     """What a family does with a whole batch; each method writes into the ledger, and returns what the model puts out.
@@ -58,7 +61,7 @@ def logits(spec: ModelSpec, x: Sketch, tokens: Expr) -> Sketch:
         if not tied:
             x.ledger.parameter(tokens, x.shape[-1], kind="table")
         if spec.embedding.output_bias:
-            x.ledger.parameter(tokens, kind="vector")
+            x.ledger.parameter(tokens, kind="vector", name="bias")
         return x.linear(tokens, bias=spec.embedding.output_bias, known=True)
 
     return x.ledger.measured("output", output, x)
@@ -77,7 +80,9 @@ class Seq2SeqForm(WritingForm):
 
     def _encode(self, ledger: Ledger) -> Sketch:
         spec = self.spec
-        inputs = Inputs(n, ledger.letters("V", spec.vocabulary.source, "src"))
+        names = {"inputs": ("decoder.embedding.tokens.weight",), "all": ("decoder.embedding.tokens.weight", OUTPUT)}
+        tokens = ledger.letters("V", spec.vocabulary.source, "src")
+        inputs = Inputs(n, tokens, names=names.get(spec.embedding.tie, ()))
         memory: Sketch = cost_of(spec.encoder)(spec.encoder).run(ledger, inputs, StackRole("encoder", spec.embedding))
         return memory
 
@@ -87,7 +92,8 @@ class Seq2SeqForm(WritingForm):
     def _decode(self, ledger: Ledger, memory: Sketch, length: Expr, **how: Any) -> Sketch:
         spec = self.spec
         tokens = ledger.letters("V", spec.vocabulary.target, "tgt")
-        inputs = Inputs(length, tokens, tied=spec.embedding.tie in ("inputs", "all"))
+        names = (OUTPUT,) if spec.embedding.tie in ("auto", "output") else ()
+        inputs = Inputs(length, tokens, tied=spec.embedding.tie in ("inputs", "all"), names=names)
         decoder = cost_of(spec.decoder)(spec.decoder)
         return logits(spec, decoder.run(ledger, inputs, self._reading(memory, **how)), tokens)
 
@@ -118,7 +124,8 @@ class LanguageModelForm(WritingForm):
         spec = self.spec
         tokens = ledger.letters("V", spec.vocabulary.target, "tgt")
         role = StackRole("decoder", spec.embedding, so_far=so_far)
-        return cost_of(spec.decoder)(spec.decoder).run(ledger, Inputs(length, tokens), role), tokens
+        names = (OUTPUT,) if spec.embedding.tie in ("auto", "output", "all") else ()
+        return cost_of(spec.decoder)(spec.decoder).run(ledger, Inputs(length, tokens, names=names), role), tokens
 
     def forward(self, ledger: Ledger) -> Sketch:
         """All n tokens at once, each predicting the next."""
@@ -153,18 +160,19 @@ class EncoderForm(Form):
 
     def _head(self, ledger: Ledger, width: Expr) -> None:
         """Its parameters: a bias, as the matrix is the embedding; and d² + d and a norm's 2d for a transform."""
-        ledger.parameter(ledger.letters("V", self.spec.vocabulary.source, "src"), kind="vector")
+        ledger.parameter(ledger.letters("V", self.spec.vocabulary.source, "src"), kind="vector", name="bias")
         encoder = self.spec.encoder
         if self.spec.head_transform != "none" and isinstance(encoder, ResidualSpec):
-            ledger.linear(width, width)
-            for _ in range((2 if encoder.norm.kind == "layernorm" else 1) * int(encoder.norm.affine)):
-                ledger.parameter(width, kind="vector")
+            ledger.linear(width, width, name="transform.map")
+            names = ("gain", "shift")[: 2 if encoder.norm.kind == "layernorm" else 1] if encoder.norm.affine else ()
+            for name in names:
+                ledger.parameter(width, kind="vector", name=f"transform.norm.{name}")
 
     def states(self, ledger: Ledger) -> Sketch:
         """The encoder's vectors."""
         spec = self.spec
         tokens = ledger.letters("V", spec.vocabulary.source, "src") if spec.patches is None else ZERO
-        inputs = Inputs(n, tokens, patches=spec.patches)
+        inputs = Inputs(n, tokens, patches=spec.patches, names=(OUTPUT,) if spec.head == "tokens" else ())
         x: Sketch = cost_of(spec.encoder)(spec.encoder).run(ledger, inputs, StackRole("encoder", spec.embedding))
         return x
 

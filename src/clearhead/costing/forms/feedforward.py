@@ -29,22 +29,24 @@ def _out(spec: FeedForwardSpec, x: Sketch, part: str) -> Expr:
 
 def standard(spec: StandardSpec, x: Sketch, *, part: str = "") -> Sketch:
     """act(xW₁ + b₁)W₂ + b₂ (L4.4): 2n·d·d_ff."""
-    hidden = activate(spec, x.linear(_hidden(spec, x, part), bias=spec.bias))
-    return hidden.linear(_out(spec, x, part), bias=spec.bias)
+    hidden = activate(spec, x.linear(_hidden(spec, x, part), bias=spec.bias, name="up"))
+    return hidden.linear(_out(spec, x, part), bias=spec.bias, name="down")
 
 
 def outer(spec: OuterSpec, x: Sketch, *, part: str = "") -> Sketch:
     """act((xW₁ + b₁)W₂ + b₂): costs what the standard net costs, and collapses to one map (L0.12)."""
-    return activate(spec, x.linear(_hidden(spec, x, part), bias=spec.bias).linear(_out(spec, x, part), bias=spec.bias))
+    hidden = x.linear(_hidden(spec, x, part), bias=spec.bias, name="up")
+    return activate(spec, hidden.linear(_out(spec, x, part), bias=spec.bias, name="down"))
 
 
 def single(spec: SingleSpec, x: Sketch, *, part: str = "") -> Sketch:
     """act(xW + b): n·d²."""
-    return activate(spec, x.linear(_out(spec, x, part), bias=spec.bias))
+    return activate(spec, x.linear(_out(spec, x, part), bias=spec.bias, name="map"))
 
 
 def gated(spec: GatedSpec, x: Sketch, *, part: str = "") -> Sketch:
     """(act(xW_g) ⊙ xW₁)W₂: 3n·d·d_ff."""
     hidden = _hidden(spec, x, part)
-    gate = activate(spec, x.linear(hidden, bias=spec.bias))
-    return gate.multiply(x.linear(hidden, bias=spec.bias)).linear(_out(spec, x, part), bias=spec.bias)
+    gate = activate(spec, x.linear(hidden, bias=spec.bias, name="gate"))
+    raised = x.linear(hidden, bias=spec.bias, name="up")
+    return gate.multiply(raised).linear(_out(spec, x, part), bias=spec.bias, name="down")

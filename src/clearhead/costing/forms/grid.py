@@ -78,6 +78,6 @@ class GridBiasForm(Scheme):
 def relative_2d(spec: Relative2dSpec, ledger: Ledger, where: PositionSetting) -> Scheme:
     """A table of (2k+1)² distances × heads."""
     farthest = ledger.letters("k", spec.farthest, where.part)
-    ledger.parameter((2 * farthest + 1) ** 2, where.heads, kind="table")
+    ledger.parameter((2 * farthest + 1) ** 2, where.heads, kind="table", name="table.weight")
     assert where.grid is not None  # a recipe with these positions reads images
     return GridBiasForm(ledger, where.heads, where.grid)

@@ -19,6 +19,8 @@ class Inputs:
     """Size of the vocabulary."""
     tied: bool = False
     """The table of tokens belongs to another part."""
+    names: tuple[str, ...] = ()
+    """Other names of the table of tokens, if it is tied."""
     patches: PatchesSpec | None = None
     """For images."""
 
@@ -70,7 +72,7 @@ def embed(
     with ledger.block("embedding") as block:
         if inputs.patches is None:
             if not inputs.tied:
-                ledger.parameter(inputs.tokens, width, kind="table")
+                ledger.parameter(inputs.tokens, width, kind="table", name="tokens.weight", also=inputs.names)
             ledger.save(ledger.constant(B, inputs.length, size=INDEX).storage)
             x = ledger.input(B, inputs.length, width)
             x = x.scale() if embedding.scale == "sqrt" else x
@@ -80,7 +82,7 @@ def embed(
         if position is not None and position.enters == "embedding":
             x = cost_of(position)(position, x)
         if embedding.segments:
-            ledger.parameter(embedding.segments, width, kind="table")
+            ledger.parameter(embedding.segments, width, kind="table", name="segments.weight")
             x = x.scale()
         if embedding.norm and norm is not None:
             x = run_norm(norm, x)
@@ -93,8 +95,8 @@ def _patches(ledger: Ledger, patches: PatchesSpec, width: Expr) -> Sketch:
     rows, columns = patch_grid(ledger, patches)
     size, channels = ledger.letters("p", patches.size), ledger.letters("C", patches.channels)
     pixels = ledger.input(B, rows * columns, size**2 * channels).detach()
-    x = pixels.linear(width)
+    x = pixels.linear(width, name="map")
     if not patches.class_token:
         return x
-    ledger.parameter(1, width, kind="table")
+    ledger.parameter(1, width, kind="table", name="class_token.weight")
     return x.beside(x, B, rows * columns + 1, width)

@@ -15,8 +15,8 @@ def layernorm(spec: LayerNormSpec, x: Sketch) -> Sketch:
     *rows, width = x.shape
     if spec.axis == "token" and spec.eps_place == "inside":
         if spec.affine:
-            x.ledger.parameter(width, kind="vector")
-            x.ledger.parameter(width, kind="vector")
+            x.ledger.parameter(width, kind="vector", name="gain")
+            x.ledger.parameter(width, kind="vector", name="shift")
         return token_norm(x, affine=spec.affine)
     if spec.axis == "token":
         mean = x.sum(*rows, mean=True)
@@ -56,7 +56,7 @@ def rmsnorm(spec: RmsNormSpec, x: Sketch) -> Sketch:
         keeps=(x.storage, Storage(tokens * FLOAT), *_scaled(x.numel, affine)),
     )
     if spec.affine:
-        x.ledger.parameter(width, kind="vector")
+        x.ledger.parameter(width, kind="vector", name="gain")
     return y
 
 

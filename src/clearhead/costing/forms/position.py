@@ -78,7 +78,9 @@ def learned(spec: LearnedSpec, x: Sketch) -> Sketch:
     """A row of a table that is one; its row numbers are kept."""
     length, width = x.shape[-2:]
     ledger = x.ledger
-    ledger.parameter(ledger.letters("P", spec.size + spec.offset, "pos"), width, kind="table")
+    ledger.parameter(
+        ledger.letters("P", spec.size + spec.offset, "pos"), width, kind="table", name="position.table.weight"
+    )
     ledger.save(ledger.constant(length, size=INDEX).storage)
     return x.add(ledger.constant(length, width))
 
@@ -99,7 +101,7 @@ class Bias(Scheme):
 
 def t5(spec: T5BucketsSpec, ledger: Ledger, where: PositionSetting) -> Scheme:
     """One table of buckets × heads for a stack, looked up for n + m − 1 distances, whose buckets are kept."""
-    ledger.parameter(ledger.letters("b", spec.buckets, where.part), where.heads, kind="table")
+    ledger.parameter(ledger.letters("b", spec.buckets, where.part), where.heads, kind="table", name="table.weight")
     reach = ledger.letters("k", spec.max_distance, where.part)
     within = distances_within(reach, where.queries, where.keys)
     by_blocks = ledger.path == "fused" and not where.in_windows
@@ -159,9 +161,11 @@ def shaw(spec: ShawSpec, ledger: Ledger, where: PositionSetting) -> Scheme:
     farthest = ledger.letters("k", spec.farthest, where.part)
     distances = 2 * farthest + 1
     keys, values = spec.relative != "values", spec.relative != "keys"
-    sizes = [size for used, size in ((keys, where.head_size), (values, where.value_size)) if used]
-    for size in sizes:
-        ledger.parameter(distances, size, kind="table")
+    tables = {"keys": where.head_size if keys else None, "values": where.value_size if values else None}
+    sizes = [size for size in tables.values() if size is not None]
+    for name, size in tables.items():
+        if size is not None:
+            ledger.parameter(distances, size, kind="table", name=f"{name}.weight")
     by_blocks = None
     if ledger.path == "fused" and not where.in_windows:
         within = distances_within(farthest, where.queries, where.keys)

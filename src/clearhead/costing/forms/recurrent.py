@@ -33,10 +33,10 @@ class Cell:
         """Features of all gates."""
         return GATES[self.kind] * self.state
 
-    def declare(self, ledger: Ledger, inputs: Expr) -> None:
-        """Its parameters."""
-        ledger.linear(inputs, self.gates)
-        ledger.linear(self.state, self.gates)
+    def declare(self, ledger: Ledger, inputs: Expr, where: str = "") -> None:
+        """Its parameters; ``where`` it stands in the block around it."""
+        ledger.linear(inputs, self.gates, name=f"{where}input")
+        ledger.linear(self.state, self.gates, name=f"{where}carry")
 
     def step(self, gates: Sketch, state: Sketch, memory: list[Storage]) -> Sketch:
         """Carry the state over one token: s·gates·s multiply-accumulates, and what the gates do.
@@ -95,8 +95,8 @@ class RecurrentEncoderForm:
             mirror = Storage(product(B, inputs.length, INDEX))
 
             def layer(y: Sketch) -> Sketch:
-                for _ in range(ways):
-                    cell.declare(ledger, y.shape[-1])
+                for way in ("rightward.", "leftward.")[:ways]:
+                    cell.declare(ledger, y.shape[-1], way)
                 forth = cell.run(y, None)
                 if ways == 1:
                     return forth
@@ -129,7 +129,7 @@ class RecurrentDecoderForm:
             )
             cells = [Cell(spec.cell, state) for _ in range(spec.layers)]
             for number, cell in enumerate(cells):
-                cell.declare(ledger, state if number else width + alignment.fed)
+                cell.declare(ledger, state if number else width + alignment.fed, f"layers.{number}.")
             alignment.declare()
             stepping = inputs.length == 1
             begun = self._begun(ledger, role, state)
@@ -159,7 +159,7 @@ class RecurrentDecoderForm:
             return [zero.view(B, state) for _ in range(spec.layers)]
         features = memory.shape[-1] * (2 if spec.start == "ends" else 1)
         if role.stored:
-            ledger.linear(features, carried)
+            ledger.linear(features, carried, name="first")
             return [replace(ledger.constant(B, state), data=True) for _ in range(spec.layers)]
         with ledger.block("first"):
             summary = memory.beside(memory, B, features) if spec.start == "ends" else memory.sum(B, features, mean=True)

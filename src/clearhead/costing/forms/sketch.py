@@ -22,6 +22,8 @@ from typing import Literal
 from sympy import Add, Expr, Integer, Mul, expand_mul
 
 from clearhead.costing.forms.letters import Letters, later, lg
+from clearhead.costing.forms.tuned import TunedParts
+from clearhead.recipe import Address, address_of
 
 Path = Literal["explicit", "fused"]
 Map = Callable[["Sketch"], "Sketch"]
@@ -73,9 +75,11 @@ COUNTED = (
     "matrices",  # parameters in matrices: maps and scores
     "vectors",  # parameters in vectors: biases, gains, shifts
     "tables",  # parameters in embedding tables
-    "tensors",  # parameter tensors
-    "hidden",  # parameters in two-dimensional matrices that are no tables, which Muon moves …
-    "hidden_tensors",  # … and the number of these matrices
+    "trained",  # parameters that are trained, adapters among them …
+    "trained_tensors",  # … their tensors …
+    "trained_hidden",  # … those in two-dimensional matrices that are no tables, which Muon moves …
+    "trained_hidden_tensors",  # … and the number of these matrices
+    "adapters",  # parameters of adapters, which a merged model does not have
     "macs",  # multiply-accumulates of the forward pass, as computed: masked pairs too
     "visible",  # the same without the pairs that a causal mask hides
     "backward",  # multiply-accumulates of the backward pass
@@ -118,10 +122,17 @@ class Ledger:
     """Records what a run does, block by block."""
 
     def __init__(
-        self, *, letters: Letters | None = None, path: Path = "explicit", name: str = "model", once: bool = False
+        self,
+        *,
+        letters: Letters | None = None,
+        path: Path = "explicit",
+        name: str = "model",
+        once: bool = False,
+        tuned: TunedParts | None = None,
     ) -> None:
         self.letters = letters or Letters()
         self.path, self.once = path, once
+        self.tuned = tuned or TunedParts()
         self.root = LedgerBlock(name)
         self._open = [self.root]
         self._saved: set[Storage] = set()
@@ -212,22 +223,46 @@ class Ledger:
             block = around if storage.number < own and storage is not given else block
         block.entries["saved"].append(storage.size)
 
-    def parameter(self, *shape: Expr | int, kind: Literal["matrix", "vector", "table"] = "matrix") -> None:
-        """Learned numbers."""
+    def address(self, name: str) -> Address:
+        """Where something of this name stands: the names of the blocks around it, layers counted from 1, and its own.
+
+        Of equal layers, which cost the same and are trained alike, the first.
+        """
+        blocks = ".".join("layers.0" if block.name == "layers" else block.name for block in self._open[1:])
+        return address_of(f"{blocks}.{name}".strip("."))
+
+    def parameter(
+        self,
+        *shape: Expr | int,
+        kind: Literal["matrix", "vector", "table"] = "matrix",
+        name: str = "weight",
+        also: Iterable[str] = (),
+    ) -> None:
+        """Learned numbers, by the name that they have in their module; ``also`` are other names of them, if tied."""
         if "parameters" in self._left_out:
             return
         size = product(*shape)
-        self.count("tensors", ONE)
         self.count({"matrix": "matrices", "vector": "vectors", "table": "tables"}[kind], size)
-        if kind == "matrix" and len(shape) == 2:
-            self.count("hidden", size)
-            self.count("hidden_tensors", ONE)
+        if self.tuned.trains(self.address(name), *map(address_of, also)):
+            self._trains(size, hidden=kind == "matrix" and len(shape) == 2)
 
-    def linear(self, inputs: Expr, features: Expr, *, bias: bool = True) -> None:
-        """The parameters of a linear map."""
-        self.parameter(inputs, features)
+    def _trains(self, size: Expr, *, hidden: bool) -> None:
+        for what, amount in (("", size), ("_tensors", ONE)):
+            self.count(f"trained{what}", amount)
+            if hidden:
+                self.count(f"trained_hidden{what}", amount)
+
+    def linear(self, inputs: Expr, features: Expr, *, bias: bool = True, name: str = "") -> None:
+        """The parameters of a linear map, and of its adapter if it has one."""
+        before = f"{name}." if name else ""
+        self.parameter(inputs, features, name=f"{before}weight")
         if bias:
-            self.parameter(features, kind="vector")
+            self.parameter(features, kind="vector", name=f"{before}bias")
+        rank = self.tuned.rank(self.address(name))
+        if rank and "parameters" not in self._left_out:
+            for size in (rank * inputs, rank * features):
+                self.count("adapters", size)
+                self._trains(size, hidden=True)
 
     def input(self, *shape: Expr | int, time: Time | None = None, size: int = FLOAT) -> "Sketch":
         """A tensor from outside."""
@@ -291,12 +326,15 @@ class Sketch:
 
     # -- products ------------------------------------------------------------------------------------------------
 
-    def linear(self, features: Expr, *, bias: bool = True, known: bool = False) -> "Sketch":
-        """xWᵀ + b for every token; ``known`` if the parameters are counted elsewhere."""
+    def linear(self, features: Expr, *, bias: bool = True, known: bool = False, name: str = "") -> "Sketch":
+        """xWᵀ + b for every token; ``known`` if the parameters are counted elsewhere.
+
+        ``name`` is that of the map in the module around it, if it is not the block itself.
+        """
         ledger, inner = self.ledger, self.shape[-1]
         rows = product(*self.shape[:-1])
         if not known:
-            ledger.linear(inner, features, bias=bias)
+            ledger.linear(inner, features, bias=bias, name=name)
         if bias:
             ledger.count("operations", rows * features)
         self._multiplied(rows * inner * features)
@@ -375,13 +413,13 @@ class Sketch:
 
     def gain(self, *shape: Expr) -> "Sketch":
         """Times a learned vector."""
-        self.ledger.parameter(*shape, kind="vector")
+        self.ledger.parameter(*shape, kind="vector", name="gain")
         self.ledger.save(self.storage)
         return self.scale()
 
     def shift(self, *shape: Expr) -> "Sketch":
         """Plus a learned vector."""
-        self.ledger.parameter(*shape, kind="vector")
+        self.ledger.parameter(*shape, kind="vector", name="shift")
         return self.scale()
 
     def scale(self) -> "Sketch":

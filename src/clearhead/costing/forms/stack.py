@@ -6,6 +6,7 @@ Blocks are named as the modules are, so that each can be found in a traced graph
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 
 from sympy import Expr, Integer
@@ -57,20 +58,25 @@ class EqualLayers:
     """Whether it is the last layer, and its net puts out another width."""
 
 
-def equal_layers(stack: TransformerSpec, cross: AttentionSpec | None) -> Iterator[EqualLayers]:
-    """The layers of a stack, as many as possible at a time."""
+def equal_layers(
+    stack: TransformerSpec, cross: AttentionSpec | None, tuned: Callable[[int], tuple[bool, ...]] | None = None
+) -> Iterator[EqualLayers]:
+    """The layers of a stack, as many as possible at a time; ``tuned`` is equal for those that are trained alike."""
 
     other_end = stack.out_width != stack.width
+    signatures = {number: () if tuned is None else tuned(number) for number in range(1, stack.layers + 1)}
 
-    def own(number: int) -> tuple[AttentionSpec, AttentionSpec | None, bool]:
+    def own(number: int) -> tuple[AttentionSpec, AttentionSpec | None, bool, tuple[bool, ...]]:
         across = None if cross is None else cross.in_layer(number, stack.width)
-        return stack.attention.in_layer(number, stack.width), across, other_end and number == stack.layers
+        attention = stack.attention.in_layer(number, stack.width)
+        return attention, across, other_end and number == stack.layers, signatures[number]
 
-    if not other_end and all(getattr(kind, "kept", None) is None for kind in (stack.attention, cross)):
+    alike = len(set(signatures.values())) == 1
+    if alike and not other_end and all(getattr(kind, "kept", None) is None for kind in (stack.attention, cross)):
         yield EqualLayers(0, stack.layers, stack.attention, cross, fewer=False)
         return
     first = 0
-    for (attention, across, ends), group in groupby(range(1, stack.layers + 1), key=own):
+    for (attention, across, ends, _), group in groupby(range(1, stack.layers + 1), key=own):
         count = len(list(group))
         fewer = attention.heads != stack.attention.heads
         yield EqualLayers(first, count, attention, across, fewer=fewer, ends=ends)
@@ -151,7 +157,7 @@ class TransformerForm:
         grid = None if inputs.patches is None else patch_grid(ledger, inputs.patches)
         with ledger.block(role.name) as block:
             x = embed(ledger, spec, inputs, role, position=spec.position, norm=spec.norm)
-            groups = list(equal_layers(spec, role.cross))
+            groups = list(equal_layers(spec, role.cross, partial(ledger.tuned.signature, role.name)))
             setting = AttentionSetting(part=part, causal=spec.causal, so_far=role.so_far, grid=grid)
             position_setting = None
             if spec.position.enters == "attention":

@@ -22,6 +22,8 @@ class CostLine:
     """What the lectures count, where it is something else."""
     writers: bool = False
     """Only for models that decode."""
+    tuned: bool = False
+    """Only for recipes that train a part of the model, or adapters."""
 
 
 LINES = (
@@ -40,6 +42,14 @@ LINES = (
         "neither embedding tables nor output matrix",
         lambda cost: cost.without_embeddings,
         lambda cost: cost.matrices,
+    ),
+    CostLine(
+        "trained_parameters",
+        "trained",
+        "parameters",
+        "with adapters; without what training.freeze leaves as it is",
+        lambda cost: cost.trained,
+        tuned=True,
     ),
     CostLine("macs", "forward", "work", "multiply-accumulates, dense", lambda cost: cost.macs),
     CostLine(
@@ -131,7 +141,8 @@ DEPTH: dict[By, int] = {"model": 0, "layer": 2, "block": 99}
 
 def lines_of(cost: ModelFormulas) -> list[CostLine]:
     """The lines that this model has."""
-    return [line for line in LINES if (cost.writes or not line.writers) and (line.key != "path" or cost.path)]
+    shown = [line for line in LINES if (cost.writes or not line.writers) and (cost.is_tuned or not line.tuned)]
+    return [line for line in shown if line.key != "path" or cost.path]
 
 
 def rows_of(cost: ModelFormulas, by: By) -> list[tuple[int, Cost]]:

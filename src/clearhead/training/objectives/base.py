@@ -1,6 +1,7 @@
 """The interface between the training loop and the model families."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.data import BOS, EOS, PAD, UNK, Codec, Corpus, Encoded, TrainTexts
+from clearhead.data.texts import Texts
+from clearhead.errors import DataError
 from clearhead.recipe import Recipe
 
 SAMPLE = 1_000_000
@@ -23,6 +26,16 @@ class AnyBatch(Protocol):
     @property
     def tokens(self) -> int:
         """The number by which the loss of a step is divided: tokens without padding, or examples."""
+
+
+class KnownTokens(Protocol):
+    """Tokenizers and labels that are there before the data are read."""
+
+    def extended(self, recipe: Recipe, *texts: Texts) -> tuple[Codecs, Recipe]:
+        """The tokenizers with what is new in these texts, and the recipe with vocabularies of their sizes."""
+
+    def labels(self, found: Sequence[str]) -> list[str]:
+        """The labels of the run, of which these occur in its data."""
 
 
 X = TypeVar("X", bound=Encoded)
@@ -49,8 +62,11 @@ class Objective(ABC, Generic[X, M, B]):
         self.smoothing = self.usual_smoothing if given is None else given
 
     @abstractmethod
-    def learn(self, corpus: Corpus[Any]) -> tuple[Codecs, Recipe]:
-        """Learn tokenizers from the training data; return them, and the recipe with vocabulary sizes, ids, labels."""
+    def learn(self, corpus: Corpus[Any], known: "KnownTokens | None" = None) -> tuple[Codecs, Recipe]:
+        """Learn tokenizers from the training data; return them, and the recipe with vocabulary sizes, ids, labels.
+
+        ``known`` are tokenizers and labels of the model that the run starts from, which are extended instead.
+        """
 
     def admitted(self, corpus: Corpus[Any]) -> Corpus[Any]:
         """The corpus without the examples on which this recipe's model cannot be scored."""
@@ -71,6 +87,25 @@ class Objective(ABC, Generic[X, M, B]):
     @abstractmethod
     def loss(self, model: M, batch: B) -> Tensor:
         """The summed loss of a batch; the caller divides it by the tokens of the whole step."""
+
+
+def padding(recipe: Recipe) -> int:
+    """The id that fills up shorter lines; a tokenizer of another library may have none, and its lines stay alone."""
+    pad = recipe.model.vocabulary.pad
+    if pad is None:
+        raise DataError(
+            "the model has no token for padding, so that lines of unequal length cannot be trained together"
+        )
+    return pad
+
+
+def special(recipe: Recipe, name: Literal["first", "eos"]) -> int:
+    """The token that a decoder begins with, or that ends a line."""
+    found: int | None = getattr(recipe.model.vocabulary, name)
+    if found is None:
+        what = {"first": "begins", "eos": "ends"}[name]
+        raise DataError(f"the model has no token that {what} a line, so it cannot be trained to write")
+    return found
 
 
 def sample(corpus: Corpus[Any], column: str) -> TrainTexts:

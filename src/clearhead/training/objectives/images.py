@@ -20,7 +20,7 @@ from clearhead.data import (
 )
 from clearhead.models import ClassifierModel
 from clearhead.recipe import ClassifierSpec, PatchesSpec, Recipe
-from clearhead.training.objectives.base import Codecs, Objective, with_labels
+from clearhead.training.objectives.base import Codecs, KnownTokens, Objective, with_labels
 
 
 class Images(Objective[EncodedPictures, ClassifierModel, PictureBatch]):
@@ -30,9 +30,10 @@ class Images(Objective[EncodedPictures, ClassifierModel, PictureBatch]):
     counted = "patches"
     when_too_long = ""
 
-    def learn(self, corpus: Corpus[Picture]) -> tuple[Codecs, Recipe]:
+    def learn(self, corpus: Corpus[Picture], known: KnownTokens | None = None) -> tuple[Codecs, Recipe]:
         """Collect the labels; there is no tokenizer."""
         labels = sorted(training_labels(corpus))
+        labels = labels if known is None else known.labels(labels)
         return (), with_labels(self.recipe, labels)
 
     def admitted(self, corpus: Corpus[Picture]) -> Corpus[Picture]:

@@ -24,7 +24,15 @@ from clearhead.data import (
 )
 from clearhead.models import ClassifierModel
 from clearhead.recipe import ClassifierSpec, Recipe
-from clearhead.training.objectives.base import Codecs, Objective, sample, with_labels, with_vocabulary
+from clearhead.training.objectives.base import (
+    Codecs,
+    KnownTokens,
+    Objective,
+    padding,
+    sample,
+    with_labels,
+    with_vocabulary,
+)
 
 
 class Labels(Objective[EncodedTexts, ClassifierModel, LabelBatch]):
@@ -34,9 +42,12 @@ class Labels(Objective[EncodedTexts, ClassifierModel, LabelBatch]):
     counted = "tokens"
     when_too_long = "cut off there"
 
-    def learn(self, corpus: Corpus[Labelled]) -> tuple[Codecs, Recipe]:
+    def learn(self, corpus: Corpus[Labelled], known: KnownTokens | None = None) -> tuple[Codecs, Recipe]:
         """Learn one tokenizer, and collect the labels."""
         labels = sorted(training_labels(corpus))
+        if known is not None:
+            codecs, recipe = known.extended(self.recipe, sample(corpus, "text"))
+            return codecs, with_labels(recipe, known.labels(labels))
         codec = learn_codec(sample(corpus, "text"), self.recipe.data.text, case=self.recipe.data.case)
         recipe = with_vocabulary(self.recipe, len(codec), len(codec))
         return (codec, codec), with_labels(recipe, labels)
@@ -48,7 +59,8 @@ class Labels(Objective[EncodedTexts, ClassifierModel, LabelBatch]):
     def write(self, corpus: Corpus[Labelled], codecs: Codecs, folder: Path) -> None:
         """Encode the beginning of every text, and its class."""
         size = self.recipe.data.max_length
-        cut = partial(beginning, size=size)
+        first, last = codecs[0].around
+        cut = partial(beginning, size=size, first=first, last=last)
         numbers = {label: number for number, label in enumerate(self._labels())}
         write_texts(corpus.train_columns(), codecs[0], folder, "train", cut=cut, max_length=size, labels=numbers)
 
@@ -57,7 +69,7 @@ class Labels(Objective[EncodedTexts, ClassifierModel, LabelBatch]):
 
     def batch(self, examples: EncodedTexts, rows: NDArray[np.int64], epoch: int) -> LabelBatch:
         del epoch
-        return label_batch(examples, rows)
+        return label_batch(examples, rows, pad=padding(self.recipe))
 
     def loss(self, model: ClassifierModel, batch: LabelBatch) -> Tensor:
         return F.cross_entropy(model(batch.inputs), batch.labels, reduction="sum", label_smoothing=self.smoothing)

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.data import (
-    PAD,
     Corpus,
     EncodedTexts,
     Masker,
@@ -20,10 +19,11 @@ from clearhead.data import (
     read_texts,
     write_texts,
 )
+from clearhead.errors import DataError
 from clearhead.models import EncoderModel
 from clearhead.recipe import Recipe
 from clearhead.training.loss import token_loss
-from clearhead.training.objectives.base import Codecs, Objective, sample, with_vocabulary
+from clearhead.training.objectives.base import Codecs, KnownTokens, Objective, padding, sample, with_vocabulary
 
 
 class MaskedTokens(Objective[EncodedTexts, EncoderModel, TextBatch]):
@@ -33,8 +33,15 @@ class MaskedTokens(Objective[EncodedTexts, EncoderModel, TextBatch]):
     counted = "tokens"
     when_too_long = "cut into pieces, so that every token is still used once"
 
-    def learn(self, corpus: Corpus[Text]) -> tuple[Codecs, Recipe]:
+    def learn(self, corpus: Corpus[Text], known: KnownTokens | None = None) -> tuple[Codecs, Recipe]:
         """Learn one tokenizer with <mask>, and set a head over its tokens."""
+        if known is not None:
+            codecs, recipe = known.extended(self.recipe, sample(corpus, "text"))
+            mask = codecs[0].mask
+            if mask is None:
+                raise DataError("the tokenizer of the model has no <mask>, so it cannot learn to fill in hidden tokens")
+            vocabulary = recipe.model.vocabulary.replaced(mask=mask)
+            return codecs, recipe.updated(model=recipe.model.replaced(head="tokens", vocabulary=vocabulary))
         codec = learn_codec(sample(corpus, "text"), self.recipe.data.text, masked=True, case=self.recipe.data.case)
         assert codec.mask is not None
         recipe = with_vocabulary(self.recipe, len(codec), len(codec), mask=codec.mask)
@@ -43,7 +50,9 @@ class MaskedTokens(Objective[EncodedTexts, EncoderModel, TextBatch]):
     def write(self, corpus: Corpus[Text], codecs: Codecs, folder: Path) -> None:
         """Encode every line, in pieces if it is too long."""
         size = self.recipe.data.max_length
-        write_texts(corpus.train_columns(), codecs[0], folder, "train", cut=partial(pieces, size=size), max_length=size)
+        first, last = codecs[0].around
+        cut = partial(pieces, size=size, first=first, last=last)
+        write_texts(corpus.train_columns(), codecs[0], folder, "train", cut=cut, max_length=size)
 
     def open(self, folder: Path) -> EncodedTexts:
         return read_texts(folder, "train")
@@ -53,10 +62,10 @@ class MaskedTokens(Objective[EncodedTexts, EncoderModel, TextBatch]):
         vocabulary = self.recipe.model.vocabulary
         assert vocabulary.mask is not None  # learn() has recorded it
         masker = Masker(self.recipe.training.masking, vocabulary.mask, vocabulary.source)
-        return gap_batch(examples, rows, masker, (self.recipe.training.seed, epoch))
+        return gap_batch(examples, rows, masker, (self.recipe.training.seed, epoch), pad=padding(self.recipe))
 
     def loss(self, model: EncoderModel, batch: TextBatch) -> Tensor:
         """Sum over the tokens to predict; logits are computed for them alone."""
         assert model.output is not None
-        there = batch.labels != PAD
+        there = batch.labels != batch.ignored
         return token_loss(model.states(batch.inputs)[there], model.output, batch.labels[there], self.smoothing)

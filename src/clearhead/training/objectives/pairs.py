@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.data import (
-    PAD,
     Batch,
     Corpus,
     EncodedPairs,
@@ -20,7 +19,16 @@ from clearhead.data import (
 from clearhead.models import Seq2Seq
 from clearhead.recipe import Recipe
 from clearhead.training.loss import token_loss
-from clearhead.training.objectives.base import Codecs, Objective, sample, with_tie, with_vocabulary
+from clearhead.training.objectives.base import (
+    Codecs,
+    KnownTokens,
+    Objective,
+    padding,
+    sample,
+    special,
+    with_tie,
+    with_vocabulary,
+)
 
 
 class Pairs(Objective[EncodedPairs, Seq2Seq, Batch]):
@@ -30,8 +38,10 @@ class Pairs(Objective[EncodedPairs, Seq2Seq, Batch]):
     counted = "target tokens"
     when_too_long = "left out"
 
-    def learn(self, corpus: Corpus[Pair]) -> tuple[Codecs, Recipe]:
+    def learn(self, corpus: Corpus[Pair], known: KnownTokens | None = None) -> tuple[Codecs, Recipe]:
         """Learn a tokenizer for each side, or one for both."""
+        if known is not None:
+            return known.extended(self.recipe, sample(corpus, "source"), sample(corpus, "target"))
         source, target = learn_codecs(sample(corpus, "source"), sample(corpus, "target"), self.recipe.data)
         recipe = with_vocabulary(self.recipe, len(source), len(target))
         return (source, target), with_tie(recipe, "all" if source is target else "output")
@@ -46,7 +56,8 @@ class Pairs(Objective[EncodedPairs, Seq2Seq, Batch]):
 
     def batch(self, examples: EncodedPairs, rows: NDArray[np.int64], epoch: int) -> Batch:
         del epoch
-        return make_batch(examples, rows)
+        first, last = special(self.recipe, "first"), special(self.recipe, "eos")
+        return make_batch(examples, rows, pad=padding(self.recipe), first=first, last=last)
 
     def loss(self, model: Seq2Seq, batch: Batch) -> Tensor:
         return batch_loss(model, batch, self.smoothing)
@@ -54,6 +65,6 @@ class Pairs(Objective[EncodedPairs, Seq2Seq, Batch]):
 
 def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
     """Sum the loss over all target tokens except padding."""
-    there = batch.labels != PAD
+    there = batch.labels != batch.ignored
     states = model.states(batch.source, batch.inputs)
     return token_loss(states[there], model.output, batch.labels[there], smoothing)

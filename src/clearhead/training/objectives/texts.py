@@ -9,7 +9,6 @@ from torch import Tensor
 
 from clearhead.data import (
     BOS,
-    PAD,
     Corpus,
     EncodedWindows,
     Text,
@@ -23,7 +22,15 @@ from clearhead.data import (
 from clearhead.models import LanguageModel
 from clearhead.recipe import Recipe
 from clearhead.training.loss import token_loss
-from clearhead.training.objectives.base import Codecs, Objective, sample, with_tie, with_vocabulary
+from clearhead.training.objectives.base import (
+    Codecs,
+    KnownTokens,
+    Objective,
+    sample,
+    special,
+    with_tie,
+    with_vocabulary,
+)
 
 
 class NextTokens(Objective[EncodedWindows, LanguageModel, TextBatch]):
@@ -33,8 +40,10 @@ class NextTokens(Objective[EncodedWindows, LanguageModel, TextBatch]):
     counted = "tokens"
     when_too_long = "cut into windows, so that every token is still predicted once"
 
-    def learn(self, corpus: Corpus[Text]) -> tuple[Codecs, Recipe]:
+    def learn(self, corpus: Corpus[Text], known: KnownTokens | None = None) -> tuple[Codecs, Recipe]:
         """Learn one tokenizer; prompts begin with <s>, as lines do."""
+        if known is not None:
+            return known.extended(self.recipe, sample(corpus, "text"))
         codec = learn_codec(sample(corpus, "text"), self.recipe.data.text, case=self.recipe.data.case)
         recipe = with_vocabulary(self.recipe, len(codec), len(codec), start=BOS)
         return (codec, codec), with_tie(recipe, "output")
@@ -42,9 +51,8 @@ class NextTokens(Objective[EncodedWindows, LanguageModel, TextBatch]):
     def write(self, corpus: Corpus[Text], codecs: Codecs, folder: Path) -> None:
         """Encode every line, in windows if it is too long."""
         size = self.recipe.data.max_length
-        write_texts(
-            corpus.train_columns(), codecs[0], folder, "train", cut=partial(windows, size=size), max_length=size
-        )
+        cut = partial(windows, size=size, first=special(self.recipe, "first"), last=special(self.recipe, "eos"))
+        write_texts(corpus.train_columns(), codecs[0], folder, "train", cut=cut, max_length=size)
 
     def open(self, folder: Path) -> EncodedWindows:
         read = read_texts(folder, "train")
@@ -53,8 +61,8 @@ class NextTokens(Objective[EncodedWindows, LanguageModel, TextBatch]):
     def batch(self, examples: EncodedWindows, rows: NDArray[np.int64], epoch: int) -> TextBatch:
         """Pair each token with the next one, which is its label."""
         del epoch
-        return window_batch(examples, rows)
+        return window_batch(examples, rows, pad=self.recipe.model.vocabulary.pad)
 
     def loss(self, model: LanguageModel, batch: TextBatch) -> Tensor:
-        there = batch.labels != PAD
+        there = batch.labels != batch.ignored
         return token_loss(model.states(batch.inputs)[there], model.output, batch.labels[there], self.smoothing)
