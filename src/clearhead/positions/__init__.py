@@ -9,6 +9,7 @@ from clearhead.positions.base import (
     by_distance,
     neighbouring_distances,
 )
+from clearhead.positions.exporting import is_exporting
 from clearhead.positions.grid import GridBias, GridSinusoids, grid_offset
 from clearhead.positions.heads import scheme_for_heads
 from clearhead.positions.numbering import positions_of
@@ -32,6 +33,7 @@ __all__ = [
     "alibi_slopes",
     "by_distance",
     "grid_offset",
+    "is_exporting",
     "neighbouring_distances",
     "positions_of",
     "scheme_for_heads",

@@ -11,6 +11,7 @@ from clearhead.errors import Problem, RecipeError
 from clearhead.recipe import Recipe, Settings, named, read_with_origins, settings_of_overrides, weights_of
 
 if TYPE_CHECKING:
+    from clearhead.models import SavedModel
     from clearhead.predictor import Predictor
     from clearhead.verbs.run import Run
 
@@ -99,6 +100,21 @@ def _loaded(model: "str | Path | Run | Predictor") -> "Predictor":
     from clearhead.interop import load_huggingface
 
     return ready(load_huggingface(path), path)
+
+
+def saved_named(model: "str | Path | Run | Predictor") -> "SavedModel":
+    """The model with its recipe and its tokenizers, which an imported one may lack: it then reads no text."""
+    from clearhead.models import SavedModel, load_model
+
+    if not isinstance(model, str | Path):
+        loaded = _loaded(model)
+        return SavedModel(loaded.model, loaded.recipe, loaded.tokenizers)
+    path, foreign = weights_of(model)
+    if not foreign:
+        return load_model(path)
+    from clearhead.interop import load_huggingface
+
+    return load_huggingface(path)
 
 
 def split(changes: Changes) -> tuple[dict[str, Any], list[str]]:
