@@ -18,8 +18,8 @@ def positions_of(
     """Positions counted from the first token of each line that is not padding.
 
     One shared row if every line starts at the left edge (the usual case, and the cheap one); otherwise one row for each
-    line, as a left-padded line would be shifted; an exported graph with padding always has one for each line. Padding gets
-    a position too, which has no effect.
+    line, as a left-padded line would be shifted; an exported graph with padding always has one row for each line. Padding
+    gets a position too, which has no effect.
     """
     if valid is None or (not is_exporting() and is_left_aligned(valid)):
         return torch.arange(length, device=device)

@@ -1,14 +1,14 @@
 """The targets of an export: what each needs, writes and is compared by."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
 from clearhead.errors import MissingExtra
-from clearhead.interop.exporting.result import Agreement, Exported, Target
+from clearhead.interop.exporting.result import Exported, Target
 from clearhead.interop.exporting.sample import Sample
 from clearhead.interop.exporting.verifying import compare, require_agreement
+from clearhead.interop.exporting.written import Written
 
 _PACKAGES: dict[str, tuple[str, ...]] = {
     "huggingface": ("transformers",),
@@ -17,23 +17,6 @@ _PACKAGES: dict[str, tuple[str, ...]] = {
     "torch-export": (),
 }
 """What each target needs beside clearhead's own packages; the extra ``export`` brings all of them."""
-
-
-@dataclass(frozen=True)
-class Written:
-    """A folder that was filled and compared.
-
-    Args:
-        form: what the other library takes it for.
-        agreement: how it compares with the model.
-        notes: what a user should know.
-        int8: the comparison of weights in eight bits.
-    """
-
-    form: str
-    agreement: Agreement
-    notes: tuple[str, ...] = ()
-    int8: Agreement | None = None
 
 
 def require_packages(target: str) -> None:

@@ -3,7 +3,7 @@
 Shapes: b lines, m places, V entries of the vocabulary.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ TOLERANCE = 1e-4
 """By how much a number may differ, as a part of the largest one: engines add up in other orders."""
 
 
+@runtime_checkable
 class Foreign(Protocol):
     """An export, loaded by the other library."""
 
