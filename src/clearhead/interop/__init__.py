@@ -1,4 +1,4 @@
-"""Models in and out: import of other libraries' models, and export to other libraries and engines; exactly, or not at all."""
+"""Models in and out: from other libraries, to other libraries and engines; exactly, or not at all."""
 
 from clearhead.interop.exporting import Agreement, Exported
 from clearhead.interop.huggingface import Imported, import_huggingface, load_huggingface

@@ -1,9 +1,9 @@
 """CTranslate2: encoder-decoders for its Translator, language models for its Generator.
 
-Its Transformer knows dot products scaled by √d, LayerNorm and RMS norm per token before or after each sublayer, plain and
-gated feed-forward nets, and positions that are sinusoidal, learned, T5's, rotary, or (without an encoder) ALiBi. Everything
-else is refused by name. What is compared are log-probabilities for a Translator, which tells no logits, and logits for a
-Generator.
+Its Transformer knows dot products scaled by √d, LayerNorm and RMS norm per token before or after each sublayer, plain
+and gated feed-forward nets, and positions that are sinusoidal, learned, T5's, rotary, or (without an encoder) ALiBi.
+Everything else is refused by name. What is compared are log-probabilities for a Translator, which tells no logits, and
+logits for a Generator.
 
 Shapes: V entries of the vocabulary, d features.
 """

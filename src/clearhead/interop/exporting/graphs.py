@@ -75,7 +75,8 @@ class GivenKeyValues(KeyValues):
         return self.view()
 
     def view(self) -> tuple[Tensor, Tensor]:
-        assert self._keys is not None and self._values is not None
+        assert self._keys is not None
+        assert self._values is not None
         return self._keys, self._values
 
 

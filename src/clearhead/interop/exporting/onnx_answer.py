@@ -49,7 +49,7 @@ class Model:
             scores[:, tokens["banned"]] = -np.inf
             best = scores.argmax(-1)
             done |= best == tokens["eos"]
-            for line in np.flatnonzero(~done):
+            for line in np.flatnonzero(~done).tolist():
                 answers[line].append(int(best[line]))
             if done.all():
                 break

@@ -1,7 +1,7 @@
 """torch.export: the graphs as ``.pt2`` archives, for torch's own runtimes and compilers.
 
-An archive keeps its weights as pickles, and ``torch.export.load`` unpickles them. clearhead never does: what is compared
-is the program in memory, before it is written. Open such a file only if you trust where it comes from.
+An archive has pickles in it, and ``torch.export.load`` unpickles them. clearhead never does: what is compared is the
+program in memory, before it is written. Open such a file only if you trust where it comes from.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """Writes a model as a Hugging Face folder, by the plans of the import, read backwards.
 
-An architecture describes the model (``describing``); its plan, which the import uses, reads that description. If what it
-would import is not the very same model, this architecture cannot express it, and the differences are the reasons. If it
-is, the plan also says where each weight comes from: it is asked with numbered entries instead of weights, and every
+An architecture describes the model (``describing``); its plan, which the import uses, reads that description. If what
+it would import is not the very same model, this architecture cannot express it, and the differences are the reasons. If
+it is, the plan also says where each weight comes from: it is asked with numbered entries instead of weights, and every
 number that comes back is the place that a weight of ours goes to. So import and export cannot disagree.
 """
 
@@ -147,7 +147,8 @@ def _wanted(name: str, spec: ModelSpec, kind: str) -> bool:
 def _foreign_tensors(saved: SavedModel, candidate: _Candidate) -> dict[str, Tensor]:
     """Their tensors by name, filled with our weights: each goes to the place that its number says."""
     plan, weights = candidate.plan, candidate.weights
-    assert plan is not None and weights is not None
+    assert plan is not None
+    assert weights is not None
     original = {id(tensor): name for name, tensor in _numbers(candidate, weights)}
     named = {name: original[id(tensor)] for name, tensor in weights.tensors.items() if id(tensor) in original}
     filled = {name: torch.full(tuple(shape.shape), torch.nan) for name, shape in candidate.shapes.items()}
