@@ -3,9 +3,9 @@
     python -m tools.export_table
     python -m tools.export_table lm "seq2seq, rope"
 
-With names, only these models are exported, and the table is printed. Each cell is the largest difference of logits (of
-log-probabilities for encoder-decoders in CTranslate2) between the model and its export, loaded by the other library; the
-greedy answers of all cells that have a number are identical. Models have random weights.
+With the beginnings of names, only these models are exported, and the table is printed. Each cell is the largest
+difference of logits (of log-probabilities for encoder-decoders in CTranslate2) between the model and its export, loaded
+by the other library; the greedy answers of all cells that have a number are identical. Models have random weights.
 """
 
 import sys
@@ -20,6 +20,15 @@ from clearhead.files import write_whole
 from clearhead.models import SavedModel
 
 PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "exports.md"
+HEAD = """\
+# Exports, model by target
+
+Small models with random weights, exported, loaded by the other library and compared on 24 lines; written by
+`python -m tools.export_table`. A number is the largest |Δ| of logits (of log p for encoder-decoders in CTranslate2);
+where there is one, all greedy answers are identical. A dash: the target cannot express the model, and the export is
+refused.
+
+"""
 TARGETS = ("huggingface", "onnx", "ctranslate2", "torch-export")
 SIZES = [
     *("model.layers=1", "model.width=16", "model.heads=2", "model.feedforward.width=20"),
@@ -113,13 +122,7 @@ def main() -> None:
         print(line, flush=True)
         lines.append(line)
     if not wanted:
-        head = (
-            "# Exports, model by target\n\nWritten by `python -m tools.export_table`: small models with random weights, "
-            "exported to every target, loaded there\nand compared on 24 lines. A number is the largest |Δ| of logits (of "
-            "log p for encoder-decoders in CTranslate2); where\nthere is one, all greedy answers are identical. A dash: "
-            "the target cannot express the model, and the export is refused.\n\n"
-        )
-        write_whole(PAGE, (head + "\n".join(lines) + "\n").encode())
+        write_whole(PAGE, (HEAD + "\n".join(lines) + "\n").encode())
 
 
 if __name__ == "__main__":

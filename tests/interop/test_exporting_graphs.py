@@ -1,4 +1,4 @@
-"""Graphs with open lengths compute what the model computes: every position scheme and family, by torch.export and ONNX."""
+"""Graphs with open lengths compute what the model computes: every position scheme and family, in two formats."""
 
 import json
 import subprocess
@@ -85,8 +85,9 @@ def test_an_encoder_decoder_answers_without_clearhead(tmp_path: Path) -> None:
     assert {"encoder.onnx", "decoder.onnx", "answer.py", "model.json"} <= exported.files.keys()
     about = json.loads((tmp_path / "out" / "model.json").read_text())
     assert about["graphs"]["decoder"]["inputs"]["past_0_key"] == ["lines", None, "past", None]
+    there = str(tmp_path / "out" / "answer.py")
     program = "import sys; sys.modules['clearhead'] = None; sys.modules['torch'] = None; import runpy; "
-    program += f"sys.argv = ['answer.py', *{texts!r}]; runpy.run_path({str(tmp_path / 'out' / 'answer.py')!r}, run_name='__main__')"
+    program += f"sys.argv = ['answer.py', *{texts!r}]; runpy.run_path({there!r}, run_name='__main__')"
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     mine = clearhead.load(tmp_path / "model.safetensors")
     assert printed.splitlines() == mine.generate(texts, beam_size=1, max_length=256)

@@ -109,9 +109,8 @@ def test_a_folder_appears_whole(tmp_path: Path) -> None:
     with whole_folder(path) as folder:
         (folder / "a").write_text("1")
         assert not path.exists()
-    with pytest.raises(RuntimeError), whole_folder(path) as folder:
-        (folder / "b").write_text("2")
-        raise RuntimeError
+    with pytest.raises(FileNotFoundError), whole_folder(path) as folder:
+        (folder / "b" / "no such folder").write_text("2")
     assert [file.name for file in path.iterdir()] == ["a"]
     with whole_folder(path) as folder:
         (folder / "c").write_text("3")

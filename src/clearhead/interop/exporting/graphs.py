@@ -80,6 +80,16 @@ class GivenKeyValues(KeyValues):
         return self._keys, self._values
 
 
+class GivenCache(Cache):
+    """A cache that is told which of all positions are tokens, the new ones among them."""
+
+    whole: Tensor | None = None
+
+    def with_new(self, batch: int, new: int, valid: Tensor | None, device: torch.device) -> Tensor | None:
+        del batch, new, valid, device
+        return self.whole
+
+
 class EncoderGraph(nn.Module):
     """ids, valid → keys and values of the source, for the cross-attention of each layer."""
 
@@ -112,7 +122,7 @@ class DecoderGraph(nn.Module):
         decoder, crosses = self.model.decoder, isinstance(self.model, Seq2Seq)
         layers = _layers(decoder)
         memory_parts, past = (state[: 2 * len(layers)], state[2 * len(layers) :]) if crosses else ((), state)
-        cache = Cache(len(layers), recent=isinstance(layers[0], ConvolutionLayer))
+        cache = GivenCache(len(layers), recent=isinstance(layers[0], ConvolutionLayer))
         each = len(past) // len(layers)
         for index, layer in enumerate(cache.layers):
             own = past[each * index : each * (index + 1)]
@@ -128,8 +138,10 @@ class DecoderGraph(nn.Module):
             # a convolution keeps as many tokens as it reaches back to, and asks for no positions
             cache.length = 0 if each == 1 else past[0].shape[2]
         else:
-            memory, before = None, valid.shape[1] - ids.shape[1]
-            cache.length, cache.valid, new = before, valid[:, :before], valid[:, before:]
+            memory, total = None, valid.shape[1]
+            cache.length, cache.whole = total - ids.shape[1], valid
+            # gathered, not sliced: torch.export would ask a slice for at least two numbers
+            new = valid[:, torch.arange(cache.length, total, device=ids.device)]
         states = decoder(ids, new, memory=memory, cache=cache)
         kept: list[Tensor] = []
         for layer in cache.layers:
