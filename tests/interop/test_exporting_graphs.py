@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 import clearhead
 from clearhead.errors import ClearheadError, UnsupportedModel
@@ -100,4 +99,3 @@ def test_a_wrong_graph_is_noticed(tmp_path: Path) -> None:
     agreement = compare(sample, ProgramEngine(trace_graphs(other), sample))
     assert agreement.worst > 0.1
     assert not agreement.holds(1e-4)
-    assert not torch.equal(other.output.weight, sample.model.output.weight)  # type: ignore[union-attr]

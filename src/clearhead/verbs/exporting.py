@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from clearhead.errors import ClearheadError, DataError, Problem, RecipeError, did_you_mean
 from clearhead.events import Event, Listener
@@ -15,7 +15,7 @@ from clearhead.verbs.reporting import listener_of
 from clearhead.verbs.undisturbed import undisturbed
 
 if TYPE_CHECKING:
-    from clearhead.interop.exporting import Exported
+    from clearhead.interop.exporting import Exported, Target
     from clearhead.models import SavedModel
     from clearhead.predictor import Predictor
     from clearhead.verbs.run import Run
@@ -63,7 +63,8 @@ def export_model(
     listener = listener_of(report)
     from clearhead.interop.exporting import require_packages
 
-    require_packages(to)  # before anything takes time
+    target = cast("Target", to)
+    require_packages(target)  # before anything takes time
     saved = saved_named(model)
     texts, where = _texts(model, saved, lines)
 
@@ -74,7 +75,7 @@ def export_model(
         use_cores()
         sample = make_sample(saved, texts, where)
         listener(Event("note", f"exporting to {to}; comparing on {sample.lines} lines ({sample.inputs})"))
-        exported = export_to(to, sample, folder, path, int8=int8)
+        exported = export_to(target, sample, folder, path, int8=int8)
         content: dict[str, Any] = {"made_by": "clearhead"} | exported.as_dict()
         (folder / _REPORT).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return exported

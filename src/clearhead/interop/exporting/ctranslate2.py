@@ -133,8 +133,8 @@ def _numbers(tensor: Tensor) -> np.ndarray:
 def _set_linear(spec: Any, *maps: nn.Module) -> None:
     """One linear map, or several side by side."""
     linear = [part for part in maps if isinstance(part, nn.Linear)]
-    spec.weight = _numbers(torch.cat([part.weight for part in linear]))
-    biases = [part.bias for part in linear if part.bias is not None]
+    spec.weight = _numbers(torch.cat(tuple(part.weight for part in linear)))
+    biases: list[Tensor] = [part.bias for part in linear if part.bias is not None]
     if biases:
         spec.bias = _numbers(torch.cat(biases))
 
@@ -272,7 +272,8 @@ def _configure(config: Any, ours: Any, names: list[str]) -> None:
 def vocabularies(sample: Sample) -> tuple[list[str], list[str]]:
     """The names of the tokens of both sides, each different; those that no tokenizer names are called by their ids."""
     vocabulary = sample.saved.recipe.model.vocabulary
-    codecs = [codec for _, codec in codecs_in(sample.saved.tokenizers)] or [None]
+    codecs: list[Codec | None] = [codec for _, codec in codecs_in(sample.saved.tokenizers)]
+    codecs = codecs or [None]
     return _names(codecs[0], vocabulary.source), _names(codecs[-1], vocabulary.target)
 
 

@@ -3,7 +3,7 @@
 Shapes: b lines, n tokens read, m tokens that the decoder reads, V entries of the vocabulary, c classes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -189,8 +189,9 @@ def _batch(model: Model, recipe: Recipe, rows: list[list[int]]) -> Batch:
         )
         found = [ways[0] for ways in Engine(model).search(rows, spec)]
         answers, ended = [one.tokens for one in found], [one.finished for one in found]
-    written = [
-        [*answer, eos] if end else answer for answer, end in zip(answers or [[] for _ in rows], ended, strict=True)
+    given = answers or [[] for _ in rows]
+    written: list[list[int]] = [
+        [*answer, eos] if end and eos is not None else answer for answer, end in zip(given, ended, strict=True)
     ]
     if isinstance(model, Seq2Seq):
         assert first is not None  # the recipe refuses an encoder-decoder without it
@@ -218,7 +219,7 @@ def _read_only(model: EncoderModel, rows: list[list[int]]) -> Batch:
     return Batch(inputs, valid, None, valid, None, rows, answers)
 
 
-def codecs_in(tokenizers: dict[str, str]) -> Iterator[tuple[str, Codec]]:
+def codecs_in(tokenizers: Mapping[str, str]) -> Iterator[tuple[str, Codec]]:
     """Every tokenizer of a model, by its name: shared, or source and target."""
     for name, text in tokenizers.items():
         yield name, Codec.from_json(text)

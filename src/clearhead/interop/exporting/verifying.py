@@ -95,5 +95,5 @@ def _is_tie(sample: Sample, batch: Batch, row: int, answers: tuple[list[int], li
         scores = logits[row, at]
     scores = scores.clone()
     scores[sample.banned] = -torch.inf
-    best, second = scores.topk(2).values.tolist()
+    best, second = (float(value) for value in scores.topk(2).values)
     return best - second <= 1e-5 * max(1.0, abs(best))

@@ -204,9 +204,9 @@ def _settings(spec: ModelSpec) -> dict[str, Any]:
         table.pop("labels", None)
     for name in ("encoder", "decoder", "cross"):
         part, holder = table.get(name), getattr(spec, name, None)
-        attention = getattr(holder, "attention", None)
+        attention: Any = getattr(holder, "attention", None)
         if part and hasattr(attention, "sizes"):
-            stack = spec.decoder if name == "cross" else holder  # type: ignore[attr-defined]
+            stack: Any = spec.decoder if name == "cross" else holder  # type: ignore[attr-defined]
             part["attention"]["query_size"], part["attention"]["value_size"] = attention.sizes(stack.width)
     return dict(_flat(table | {"vocabulary": vocabulary}))
 
@@ -230,7 +230,7 @@ def _generation(saved: SavedModel, banned: list[int]) -> Any:
     import transformers
 
     vocabulary = saved.recipe.model.vocabulary
-    return transformers.GenerationConfig(
+    return transformers.GenerationConfig(  # type: ignore[no-untyped-call]
         pad_token_id=vocabulary.pad,
         bos_token_id=vocabulary.bos,
         eos_token_id=vocabulary.eos,
