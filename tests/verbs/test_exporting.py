@@ -8,7 +8,7 @@ import pytest
 import clearhead
 from clearhead.errors import ClearheadError, DataError, MissingExtra, RecipeError
 from clearhead.files import whole_folder
-from clearhead.interop.exporting import targets
+from clearhead.interop import targets
 from clearhead.models import SavedModel, build, save_model
 from clearhead.recipe import read_recipe
 from clearhead.training import prepare

@@ -61,14 +61,15 @@ def export_model(
         raise RecipeError([Problem("", "int8", "only an export to ctranslate2 stores weights in eight bits")])
     path = _writable(Path(output), force=force)
     listener = listener_of(report)
-    from clearhead.interop.exporting import require_packages
+    from clearhead.interop.targets import require_packages
 
     target = cast("Target", to)
     require_packages(target)  # before anything takes time
     saved = saved_named(model)
     texts, where = _texts(model, saved, lines)
 
-    from clearhead.interop.exporting import export_to, make_sample
+    from clearhead.interop.exporting import make_sample
+    from clearhead.interop.targets import export_to
     from clearhead.models import use_cores
 
     with undisturbed(), whole_folder(path) as folder:

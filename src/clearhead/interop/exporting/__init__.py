@@ -2,7 +2,6 @@
 
 from clearhead.interop.exporting.result import TARGETS, Agreement, Exported, Target
 from clearhead.interop.exporting.sample import Batch, Sample, make_sample
-from clearhead.interop.exporting.targets import export_to, require_packages
 
 __all__ = [
     "TARGETS",
@@ -11,7 +10,5 @@ __all__ = [
     "Exported",
     "Sample",
     "Target",
-    "export_to",
     "make_sample",
-    "require_packages",
 ]
