@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from clearhead.interop.exporting import Agreement, Batch, Exported, make_sample
+from clearhead.interop.exporting import Agreement, Exported, SampleBatch, make_sample
 from clearhead.interop.exporting.verifying import compare
 from clearhead.models import SavedModel, build
 from clearhead.recipe import read_recipe
@@ -30,12 +30,12 @@ class Fake:
     def __init__(self, sample: object, value: float) -> None:
         self.sample, self.value = sample, value
 
-    def values(self, batch: Batch) -> Tensor:
+    def values(self, batch: SampleBatch) -> Tensor:
         found: Tensor = self.sample.logits(batch)  # type: ignore[attr-defined]
         found[0, 0] = self.value
         return found
 
-    def answers(self, batch: Batch) -> list[list[int]] | None:
+    def answers(self, batch: SampleBatch) -> list[list[int]] | None:
         return batch.answers
 
 

@@ -22,9 +22,9 @@ from clearhead.blocks import AddNorm, GatedFeedForward, Layer, LayerNorm, Stack
 from clearhead.data import Codec
 from clearhead.errors import UnsupportedModel
 from clearhead.interop.exporting.result import Agreement
-from clearhead.interop.exporting.sample import LONGEST, Batch, Sample, codecs_in
+from clearhead.interop.exporting.sample import LONGEST, Sample, SampleBatch, codecs_in
 from clearhead.interop.exporting.torch_export import quiet
-from clearhead.interop.exporting.verifying import compare, require_agreement
+from clearhead.interop.exporting.verifying import Foreign, compare, require_agreement
 from clearhead.interop.exporting.written import Written
 from clearhead.models import LanguageModel, Seq2Seq
 from clearhead.positions import AlibiBias, BucketBias, LearnedPosition, RotaryPosition, SinusoidalPosition, sinusoids
@@ -282,7 +282,7 @@ def _names(codec: Codec | None, size: int) -> list[str]:
     return [f"<id {index}>" if name is None else name for index, name in enumerate(found)]
 
 
-class CTranslate2Engine:
+class CTranslate2Engine(Foreign):
     """A folder, run by CTranslate2.
 
     Args:
@@ -304,7 +304,7 @@ class CTranslate2Engine:
     def _named(self, rows: list[list[int]], names: list[str]) -> list[list[str]]:
         return [[names[index] for index in row] for row in rows]
 
-    def values(self, batch: Batch) -> Tensor:
+    def values(self, batch: SampleBatch) -> Tensor:
         if not isinstance(self._model, Seq2Seq):
             assert batch.valid is not None
             rows = [line[there].tolist() for line, there in zip(batch.inputs, batch.valid, strict=True)]
@@ -321,7 +321,7 @@ class CTranslate2Engine:
             found[row, :length] = torch.tensor(one.log_probs[:length])
         return found
 
-    def answers(self, batch: Batch) -> list[list[int]] | None:
+    def answers(self, batch: SampleBatch) -> list[list[int]] | None:
         if batch.answers is None:
             return None
         banned = [[self._write[index]] for index in self._sample.banned]

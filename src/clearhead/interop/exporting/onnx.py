@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from clearhead.interop.exporting.graphs import Graph, graphs_of, open_names, use_path
-from clearhead.interop.exporting.sample import LONGEST, Batch, Sample, codecs_in, reading_of
+from clearhead.interop.exporting.sample import LONGEST, Sample, SampleBatch, codecs_in, reading_of
 from clearhead.interop.exporting.torch_export import best_places, quiet
+from clearhead.interop.exporting.verifying import Foreign
 from clearhead.models import EncoderModel, Model, Seq2Seq, evaluating
 
 OPSET = 18
@@ -86,17 +87,17 @@ def _write_graph(graph: Graph, path: Path) -> None:
         program.save(path, external_data=False)
 
 
-class OnnxEngine:
+class OnnxEngine(Foreign):
     """The folder, run by onnxruntime through the example program that lies in it."""
 
     measure = "logits"
 
     def __init__(self, folder: Path, model: Model) -> None:
-        from clearhead.interop.exporting.onnx_answer import Model as Runner
+        from clearhead.interop.exporting.onnx_answer import ExportedModel
 
-        self._runner, self._model = Runner(folder), model
+        self._runner, self._model = ExportedModel(folder), model
 
-    def values(self, batch: Batch) -> Tensor:
+    def values(self, batch: SampleBatch) -> Tensor:
         model, inputs = self._model, batch.inputs
         if isinstance(model, EncoderModel):
             return self._read(batch)
@@ -122,7 +123,7 @@ class OnnxEngine:
             start = end
         return torch.cat(found, dim=1)
 
-    def _read(self, batch: Batch) -> Tensor:
+    def _read(self, batch: SampleBatch) -> Tensor:
         ids = batch.inputs
         if batch.valid is None:
             feed = {"pixels": ids.numpy()}
@@ -131,7 +132,7 @@ class OnnxEngine:
         result = self._runner.run(next(iter(self._runner.graphs)), feed)
         return torch.from_numpy(result.get("logits", result.get("vectors")))
 
-    def answers(self, batch: Batch) -> list[list[int]] | None:
+    def answers(self, batch: SampleBatch) -> list[list[int]] | None:
         if batch.answers is None:
             return None
         if isinstance(self._model, EncoderModel):

@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime
 
 
-class Model:
+class ExportedModel:
     """The graphs of a folder; ``model.json`` says what the model reads and which tokens begin and end an answer."""
 
     def __init__(self, folder: Path) -> None:
@@ -64,7 +64,7 @@ def main(folder: Path, texts: list[str]) -> None:
     """Print an answer to every text."""
     from tokenizers import Tokenizer
 
-    model = Model(folder)
+    model = ExportedModel(folder)
     reader, writer = (Tokenizer.from_file(str(folder / name)) for name in model.about["tokenizers"])
     reader.encode_special_tokens = True  # the name of a special token in a text is text
     before, after = model.about["around"]

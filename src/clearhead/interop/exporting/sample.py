@@ -28,7 +28,7 @@ _SEED = 20
 
 
 @dataclass(frozen=True)
-class Batch:
+class SampleBatch:
     """Some lines, as tensors.
 
     Args:
@@ -61,7 +61,7 @@ class Sample:
     """
 
     saved: SavedModel
-    batches: list[Batch]
+    batches: list[SampleBatch]
     inputs: str
 
     @property
@@ -74,7 +74,7 @@ class Sample:
         """How many lines there are."""
         return sum(len(batch.inputs) for batch in self.batches)
 
-    def logits(self, batch: Batch) -> Tensor:
+    def logits(self, batch: SampleBatch) -> Tensor:
         """What the model computes: logits, (b, m, V), (b, n, V) or (b, c); or an encoder's vectors, (b, n, d)."""
         model = self.model
         with evaluating(model), torch.no_grad():
@@ -168,14 +168,14 @@ def padded_ids(rows: Sequence[Sequence[int]], fill: int = 0, *, left: bool = Fal
     return ids, valid
 
 
-def _pictured(model: Model, pixels: Tensor) -> Batch:
+def _pictured(model: Model, pixels: Tensor) -> SampleBatch:
     with evaluating(model), torch.no_grad():
         found = model(pixels)
     answers = [[int(best)] for best in found.argmax(-1)] if isinstance(model, ClassifierModel) else None
-    return Batch(pixels, None, None, None, None, [[] for _ in pixels], answers)
+    return SampleBatch(pixels, None, None, None, None, [[] for _ in pixels], answers)
 
 
-def _batch(model: Model, recipe: Recipe, rows: list[list[int]]) -> Batch:
+def _batch(model: Model, recipe: Recipe, rows: list[list[int]]) -> SampleBatch:
     if isinstance(model, EncoderModel):
         return _read_only(model, rows)
     assert isinstance(model, Seq2Seq | LanguageModel)
@@ -198,25 +198,25 @@ def _batch(model: Model, recipe: Recipe, rows: list[list[int]]) -> Batch:
         inputs, valid = padded_ids(rows, pad)
         target, counts = padded_ids([[first, *tokens[:-1]] for tokens in written], pad)
         following, _ = padded_ids([tokens or [pad] for tokens in written], pad)
-        return Batch(inputs, valid, target, counts, following, rows, answers)
+        return SampleBatch(inputs, valid, target, counts, following, rows, answers)
     # a language model reads its own answer after the prompt
     whole = [[*row, *tokens[:-1]] for row, tokens in zip(rows, written, strict=True)]
     inputs, valid = padded_ids(whole, pad)
     following, _ = padded_ids([[*row[1:], *(tokens or [pad])] for row, tokens in zip(rows, written, strict=True)], pad)
-    return Batch(inputs, valid, None, valid, following, rows, answers)
+    return SampleBatch(inputs, valid, None, valid, following, rows, answers)
 
 
-def _read_only(model: EncoderModel, rows: list[list[int]]) -> Batch:
+def _read_only(model: EncoderModel, rows: list[list[int]]) -> SampleBatch:
     inputs, valid = padded_ids(rows, model.spec.vocabulary.pad or 0)
     with evaluating(model), torch.no_grad():
         found = model(inputs, valid)
         if isinstance(model, ClassifierModel):
-            return Batch(inputs, valid, None, None, None, rows, [[int(best)] for best in found.argmax(-1)])
+            return SampleBatch(inputs, valid, None, None, None, rows, [[int(best)] for best in found.argmax(-1)])
         if model.output is None:
-            return Batch(inputs, valid, None, valid, None, rows, None)
+            return SampleBatch(inputs, valid, None, valid, None, rows, None)
         best = model.output(found).argmax(-1)
     answers = [line[there].tolist() for line, there in zip(best, valid, strict=True)]
-    return Batch(inputs, valid, None, valid, None, rows, answers)
+    return SampleBatch(inputs, valid, None, valid, None, rows, answers)
 
 
 def codecs_in(tokenizers: Mapping[str, str]) -> Iterator[tuple[str, Codec]]:

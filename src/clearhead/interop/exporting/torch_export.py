@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from clearhead.interop.exporting.graphs import Graph, Port, graphs_of, open_shapes
-from clearhead.interop.exporting.sample import LONGEST, Batch, Sample, padded_ids
+from clearhead.interop.exporting.sample import LONGEST, Sample, SampleBatch, padded_ids
+from clearhead.interop.exporting.verifying import Foreign
 from clearhead.models import EncoderModel, Model, Seq2Seq, evaluating
 
 Program = Any
@@ -57,7 +58,7 @@ def quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-class ProgramEngine:
+class ProgramEngine(Foreign):
     """The recorded programs, run in memory."""
 
     measure = "logits"
@@ -78,7 +79,7 @@ class ProgramEngine:
         ports = [port for port in self._graphs["decoder"].inputs if port.name.startswith("past_")]
         return [torch.zeros(lines, *_sizes(port)) for port in ports]
 
-    def values(self, batch: Batch) -> Tensor:
+    def values(self, batch: SampleBatch) -> Tensor:
         if isinstance(self._model, EncoderModel):
             return self._read(batch)
         assert batch.valid is not None
@@ -89,13 +90,13 @@ class ProgramEngine:
         memory = self._call("encoder", batch.inputs, batch.valid)
         return self._call("decoder", batch.target, batch.valid, *memory, *past)[0]
 
-    def _read(self, batch: Batch) -> Tensor:
+    def _read(self, batch: SampleBatch) -> Tensor:
         (name, graph), *_ = self._graphs.items()
         given = [batch.inputs] if batch.valid is None else [batch.inputs, batch.valid]
         rest = [torch.zeros_like(batch.inputs)] * (len(graph.inputs) - len(given))
         return self._call(name, *given, *rest)[-1]
 
-    def answers(self, batch: Batch) -> list[list[int]] | None:
+    def answers(self, batch: SampleBatch) -> list[list[int]] | None:
         if batch.answers is None:
             return None
         if isinstance(self._model, EncoderModel):
@@ -128,7 +129,7 @@ class ProgramEngine:
         return answers
 
 
-def best_places(values: Tensor, batch: Batch) -> list[list[int]]:
+def best_places(values: Tensor, batch: SampleBatch) -> list[list[int]]:
     """The best class of each line, or the best token at each of its places."""
     best = values.argmax(-1)
     if best.dim() == 1:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clearhead.errors import ClearheadError
 from clearhead.interop.exporting.result import Agreement, Target
-from clearhead.interop.exporting.sample import Batch, Sample
+from clearhead.interop.exporting.sample import Sample, SampleBatch
 from clearhead.models import EncoderModel
 
 TOLERANCE = 1e-4
@@ -24,10 +24,10 @@ class Foreign(Protocol):
     measure: str
     """What ``values`` gives: ``logits``, or ``log p`` of the right tokens if the library tells no more."""
 
-    def values(self, batch: Batch) -> Tensor:
+    def values(self, batch: SampleBatch) -> Tensor:
         """What the model's ``logits`` gives for the batch; with ``log p`` a number for each place, (b, m)."""
 
-    def answers(self, batch: Batch) -> list[list[int]] | None:
+    def answers(self, batch: SampleBatch) -> list[list[int]] | None:
         """The greedy answers; None if the model gives none."""
 
 
@@ -71,14 +71,14 @@ def require_agreement(agreement: Agreement, target: Target, tolerance: float = T
         )
 
 
-def _measured(logits: Tensor, batch: Batch, measure: str) -> Tensor:
+def _measured(logits: Tensor, batch: SampleBatch, measure: str) -> Tensor:
     if measure != "log p":
         return logits
     assert batch.following is not None
     return logits.log_softmax(-1).gather(-1, batch.following.unsqueeze(-1)).squeeze(-1)
 
 
-def _is_tie(sample: Sample, batch: Batch, row: int, answers: tuple[list[int], list[int]], logits: Tensor) -> bool:
+def _is_tie(sample: Sample, batch: SampleBatch, row: int, answers: tuple[list[int], list[int]], logits: Tensor) -> bool:
     """Whether two answers part where the model's own choice was within rounding."""
     mine, other = answers
     place = next((at for at, pair in enumerate(zip(mine, other, strict=False)) if pair[0] != pair[1]), None)

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clearhead.interop.exporting.sample import LONGEST, Batch, Sample, padded_ids
+from clearhead.interop.exporting.sample import LONGEST, Sample, SampleBatch, padded_ids
 from clearhead.interop.exporting.torch_export import best_places, quiet
+from clearhead.interop.exporting.verifying import Foreign
 from clearhead.models import EncoderModel, Seq2Seq
 
 
@@ -27,7 +28,7 @@ def _no_bar() -> Iterator[None]:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-class HuggingFaceEngine:
+class HuggingFaceEngine(Foreign):
     """The model of a folder, as ``from_pretrained`` loads it.
 
     Args:
@@ -47,7 +48,7 @@ class HuggingFaceEngine:
         # transformers' T5 makes a cache of as many layers as the encoder has
         self._cached = getattr(config, "num_decoder_layers", None) in (None, getattr(config, "num_layers", None))
 
-    def values(self, batch: Batch) -> Tensor:
+    def values(self, batch: SampleBatch) -> Tensor:
         with torch.no_grad(), quiet():
             if batch.valid is None:
                 found = self._foreign(pixel_values=batch.inputs.permute(0, 3, 1, 2))
@@ -63,7 +64,7 @@ class HuggingFaceEngine:
         values: Tensor = found.logits if hasattr(found, "logits") else found.last_hidden_state
         return values
 
-    def answers(self, batch: Batch) -> list[list[int]] | None:
+    def answers(self, batch: SampleBatch) -> list[list[int]] | None:
         if batch.answers is None:
             return None
         if isinstance(self._model, EncoderModel):
