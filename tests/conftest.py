@@ -55,6 +55,8 @@ SHAPED |= {"training/test_families", "training/test_digits", "training/test_muon
 SHAPED |= {"training/test_loss", "predictor/test_forced"}
 LONG = {"models/test_learning", "interop/test_generate"}
 """Trainings of what the other tests of these folders compute with once."""
+LONG |= {f"interop/test_exporting_{target}" for target in ("huggingface", "graphs", "ctranslate2")}
+# exports of whole models; and while a graph is recorded, sizes are symbols, which no check takes for numbers
 SHARING = ("lectures", "predictor", "serving")
 PARITY = "parity"
 IDENTITY = "identity"

@@ -72,6 +72,8 @@ if TYPE_CHECKING:
     from clearhead.inspection import heads_off as heads_off
     from clearhead.inspection import pharaoh as pharaoh
     from clearhead.inspection import read_pharaoh as read_pharaoh
+    from clearhead.interop import Agreement as Agreement
+    from clearhead.interop import Exported as Exported
     from clearhead.interop import load_huggingface as load_huggingface
     from clearhead.lectures import LECTURES as LECTURES
     from clearhead.lectures import Break as Break
@@ -152,6 +154,7 @@ if TYPE_CHECKING:
     from clearhead.verbs import cost as cost
     from clearhead.verbs import crossover as crossover
     from clearhead.verbs import evaluate as evaluate
+    from clearhead.verbs import export_model as export_model
     from clearhead.verbs import import_model as import_model
     from clearhead.verbs import load as load
     from clearhead.verbs import look as look
@@ -172,8 +175,8 @@ _CONTENTS: dict[str, list[str]] = {
         *("align", "Alignments"),
         *("study_heads", "prune", "Pruned", "PrunedSize"),
         *("answer_lines", "answer_file", "AnswerStream"),
-        *("show", "cost", "crossover", "compare_recipes", "RecipeComparison", "import_model"),
-        *("merge_adapters", "recipe_and_data"),
+        *("show", "cost", "crossover", "compare_recipes", "RecipeComparison", "recipe_and_data"),
+        *("import_model", "export_model", "merge_adapters"),
     ],
     "events": ["Event"],
     "recipe": [
@@ -215,7 +218,7 @@ _CONTENTS: dict[str, list[str]] = {
         "head_gates",
         "head_names",
     ],
-    "interop": ["load_huggingface"],
+    "interop": ["load_huggingface", "Exported", "Agreement"],
     "lectures": [
         *("claims", "find_claims", "demonstrate", "Claim", "Outcome", "Evidence", "EvidenceTable", "LECTURES"),
         *("save_lecture_page", "serve_lecture_page"),

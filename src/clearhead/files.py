@@ -1,7 +1,8 @@
-"""Atomic writes, and checksums of files."""
+"""Atomic writes of files and folders, and checksums of files."""
 
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -52,6 +53,32 @@ def appear(unfinished: Path, path: Path) -> None:
         os.fsync(stream.fileno())
     path = path.resolve()  # replace what a link points to, not the link
     unfinished.replace(path)
+    _sync_folder(path.parent)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Fill a folder that appears under its name only when it is complete: it is built beside it, then renamed.
+
+    A folder that is there already is replaced in the end. If the block fails, nothing is left behind, and the old
+    folder stays as it was.
+    """
+    path = path.resolve()
+    aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name[:200]}."))
+    try:
+        building = aside / "new"
+        building.mkdir()
+        yield building
+        for file in building.rglob("*"):
+            if file.is_file():
+                file.chmod(0o644)
+                with file.open("rb") as stream:
+                    os.fsync(stream.fileno())
+        if path.exists():
+            path.rename(aside / "old")
+        building.rename(path)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
     _sync_folder(path.parent)
 
 

@@ -63,3 +63,16 @@ def test_new_weights_and_watched_weights_are_noticed() -> None:
     with torch.no_grad():
         model.decoder.layers[0].feedforward.up.weight.add_(1.0)
     assert not lean.current()
+
+
+@pytest.mark.parametrize("variant", ["position t5", "position alibi"])
+@torch.inference_mode()
+def test_one_line_with_a_bias_of_distances(variant: str) -> None:
+    """Queries and keys of a single line that nothing rotates are not copied onto themselves."""
+    model = make("seq2seq", variant)
+    lean, source = lean_decoder(model), torch.randint(4, 40, (1, 7))
+    assert lean is not None
+    steppers: list[Any] = [lean.reading(source), ModelStepper.reading(model, source, None)]
+    for token in (5, 9, 30):
+        mine, other = (stepper.step(torch.tensor([[token]])) for stepper in steppers)
+        torch.testing.assert_close(mine, other, atol=2e-4, rtol=1e-4)

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from clearhead.attention.blockwise import Distances
-from clearhead.positions import DistanceBias, RelativePosition, Tables, neighbouring_distances
+from clearhead.positions import DistanceBias, RelativePosition, Tables, last_positions, neighbouring_distances
 
 
 def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> Bool[Tensor, "n m"]:
@@ -96,7 +96,7 @@ class AttentionContext:
         """Rotate keys by their positions; with a cache, these are the r last ones of all keys."""
         if self.scheme is None or self.keys is None:
             return keys
-        return self.scheme.rotate(keys, self.keys[..., -keys.shape[2] :])
+        return self.scheme.rotate(keys, last_positions(self.keys, keys.shape[2]))
 
     def mask(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "..."] | None:
         """True where a query may attend to a key, broadcast to (b, h, n, m); None if nothing is masked."""

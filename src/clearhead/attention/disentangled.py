@@ -19,6 +19,7 @@ from clearhead.attention.context import AttentionContext
 from clearhead.attention.heads import Heads
 from clearhead.attention.paths import MANY_DISENTANGLED_KEYS, MANY_TO_LEARN_FROM, works_in_blocks
 from clearhead.attention.score import DotScore
+from clearhead.positions import is_exporting
 from clearhead.recipe import DisentangledSpec
 
 Term = Literal["c2c", "c2p", "p2c"]
@@ -185,12 +186,17 @@ class DisentangledAttention(Heads):
     ) -> Float[Tensor, "b h n m"]:
         """The sum of the terms, unscaled, for every query and key."""
         distance = rows.unsqueeze(-1) - columns.unsqueeze(-2)  # (*b, n, m)
-        kept = self.places.rows_within(max(int(rows.max()), int(columns.max())) + 1) if cache is None else slice(None)
+        if cache is None and not is_exporting():
+            kept = self.places.rows_within(max(int(rows.max()), int(columns.max())) + 1)
+        else:  # every row, for lines of any length
+            kept = slice(None)
         to_place, from_place = self._projected(kept, cache)  # (h, R, q)
         where = self.places.row(distance) - (kept.start or 0)
         back = where if self.p2c_index == "released" else self.places.row(-distance) - (kept.start or 0)
         terms = [query @ keys.mT] if "c2c" in self.terms else []
-        if rows.dim() == 1 and query.shape[2] == 1:  # a decoding step: each key needs one row of each table
+        if (
+            rows.dim() == 1 and query.shape[2] == 1 and not is_exporting()
+        ):  # a decoding step: each key needs one row of each table
             if to_place is not None:
                 terms.append(query @ to_place[:, where[0]].mT)
             if from_place is not None:

@@ -23,6 +23,7 @@ from clearhead.attention.cache import KeyValues
 from clearhead.attention.context import AttentionContext, Shared
 from clearhead.attention.multihead import MultiHeadAttention
 from clearhead.attention.paths import attend_heads
+from clearhead.positions import is_exporting
 from clearhead.recipe import LocalSpec
 from clearhead.recipe.local import Sides
 
@@ -95,7 +96,7 @@ class LocalAttention(MultiHeadAttention):
     ) -> Float[Tensor, "b h n e"]:
         n, m = query.shape[2], keys.shape[2]
         before, after = self.reach(context.causal)
-        if self.weights.watched or not _is_consecutive(context):
+        if self.weights.watched or is_exporting() or not _is_consecutive(context):
             return attend_heads(self, query, keys, values, _banded(context, n, m, before, after))
         earlier = min(before, m - n)
         near = slice(m - n - earlier, None)  # older keys are in no window

@@ -23,6 +23,7 @@ from clearhead.attention.choice import Choice
 from clearhead.attention.context import AttentionContext
 from clearhead.attention.heads import Weights
 from clearhead.attention.score import DotScore, Scale, divisor
+from clearhead.positions import is_exporting
 
 PathName = Literal["explicit", "fused", "distance", "blocks"]
 FEW_KEYS = 32
@@ -76,6 +77,8 @@ def choose_path(method: Method, n: int, m: int, context: AttentionContext) -> Pa
     """Choose the path for n queries and m keys."""
     if not _needs_no_weights(method, m):
         return "explicit"
+    if is_exporting():  # views by strides and our own kernel are no operators that other engines know
+        return "explicit" if context.weighs_positions else "fused"
     if context.pairs is not None:
         return "explicit" if context.adds_terms else "fused"
     # a bias by distance can be a view, unless it needs a gradient or must be combined with a padding mask
@@ -89,7 +92,7 @@ def choose_path(method: Method, n: int, m: int, context: AttentionContext) -> Pa
 
 def works_in_blocks(method: Method, n: int, m: int, many: int) -> bool:
     """Whether blocks of queries are faster: there are more than ``many`` keys, and the weights need not be formed."""
-    if n == 1 or not _needs_no_weights(method, m) or (method.training and method.drop.p):
+    if is_exporting() or n == 1 or not _needs_no_weights(method, m) or (method.training and method.drop.p):
         return False
     return method.path == "fused" or m > many
 
@@ -98,7 +101,7 @@ def _needs_no_weights(method: Method, m: int) -> bool:
     """Whether a kernel can do without the weights: no hook reads them, and it supports score and choice."""
     if method.path == "explicit" or method.weights.watched or not method.score.products or method.choice != "soft":
         return False
-    return method.path == "fused" or m > FEW_KEYS or not torch.is_grad_enabled()
+    return method.path == "fused" or not torch.is_grad_enabled() or m > FEW_KEYS
 
 
 def _explicit(method: Method, query: Tensor, keys: Tensor, values: Tensor, context: AttentionContext) -> Tensor:
@@ -119,7 +122,7 @@ def _explicit(method: Method, query: Tensor, keys: Tensor, values: Tensor, conte
 
 def _fused(method: Method, query: Tensor, keys: Tensor, values: Tensor, context: AttentionContext) -> Tensor:
     n, m, bias = query.shape[2], keys.shape[2], _bias(method, query, context)
-    simple = context.causal and n == m and context.valid is None and bias is None
+    simple = context.causal and not is_exporting() and n == m and context.valid is None and bias is None
     return fused(
         query,
         keys,

@@ -15,7 +15,7 @@ from clearhead.attention import AttentionContext, Cache
 from clearhead.blocks.convolution import ConvolutionLayer
 from clearhead.blocks.embedding import Embedding
 from clearhead.blocks.layer import Layer
-from clearhead.positions import RelativePosition, positions_of
+from clearhead.positions import RelativePosition, last_positions, positions_of
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Stack(Decoder):
         if cache is not None:
             all_valid, total = cache.with_new(batch, length, valid, inputs.device), cache.length + length
         keys = positions_of(total, all_valid, inputs.device)  # (t,) or (b, t)
-        queries = keys[..., total - length :]
+        queries = keys if cache is None else last_positions(keys, length)
         # in a causal stack, padding on the right is later than every token and so masked already
         hidden = self.causal and cache is None and keys.dim() == 1
         context = AttentionContext(

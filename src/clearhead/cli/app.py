@@ -8,6 +8,7 @@ import clearhead
 from clearhead.cli.check import check
 from clearhead.cli.cost import cost
 from clearhead.cli.evaluate import evaluate
+from clearhead.cli.exporting import export
 from clearhead.cli.importing import convert
 from clearhead.cli.lecture import lecture
 from clearhead.cli.look import look
@@ -43,6 +44,7 @@ app.command()(lecture)
 app.command()(prune)
 app.command()(merge)
 app.command("import")(convert)
+app.command()(export)
 
 
 def _version(wanted: bool) -> None:

@@ -179,6 +179,11 @@ class Codec:
         """Whether its tokens are spelt in bytes, each of them a character."""
         return "ByteLevel" in json.dumps(json.loads(self.to_json())["decoder"])
 
+    def name(self, index: int) -> str | None:
+        """What the tokenizer calls a token; None if it has none of this id."""
+        found: str | None = self._tokenizer.id_to_token(index)
+        return found
+
     def is_byte(self, index: int) -> bool:
         """Whether a token is one byte by its name, <0xE2>: what it spells depends on the bytes around it."""
         return _BYTE_NAME.fullmatch(self._tokenizer.id_to_token(index) or "") is not None

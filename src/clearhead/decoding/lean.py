@@ -79,6 +79,8 @@ class LeanDecoder:
         self.embed = _embed(decoder.embedding)
         self.layers = [_LeanLayer(layer) for layer in decoder.layers if isinstance(layer, Layer)]
         self.scheme = decoder.scheme
+        self.rotates = type(decoder.scheme).rotate is not RelativePosition.rotate if decoder.scheme else False
+        """Whether the scheme rotates queries and keys; one that does not returns what it is given."""
         self.final_norm: Map = _identity if decoder.final_norm is None else _norm(decoder.final_norm)
         weight = (model.output.weight.detach() * model.output.scale).T.contiguous()  # (d, V)
         self.output = _logits(weight, None if model.output.bias is None else model.output.bias.detach())
@@ -264,7 +266,7 @@ class LeanStepper:
         lines, beams, heads, own = self._lines, self._beams, layer.heads, self._own[number]
         parts = layer.qkv(x).view(lines, beams, 3, heads, layer.size)
         scheme = self._decoder.scheme
-        if scheme is not None:
+        if scheme is not None and self._decoder.rotates:
             turned = scheme.rotate(parts[:, :, :2].reshape(len(x), 2 * heads, 1, -1), here)  # q and k, of all heads
             parts[:, :, :2] = turned.view(lines, beams, 2, heads, -1)
         own.select(3, self._length - 1).copy_(parts[:, :, 1:].permute(2, 0, 3, 1, 4))

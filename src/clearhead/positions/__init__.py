@@ -9,9 +9,10 @@ from clearhead.positions.base import (
     by_distance,
     neighbouring_distances,
 )
+from clearhead.positions.exporting import is_exporting
 from clearhead.positions.grid import GridBias, GridSinusoids, grid_offset
 from clearhead.positions.heads import scheme_for_heads
-from clearhead.positions.numbering import positions_of
+from clearhead.positions.numbering import last_positions, positions_of
 from clearhead.positions.relative import AlibiBias, BucketBias, RotaryPosition, alibi_slopes, t5_bucket
 from clearhead.positions.shaw import ShawPosition, shaw_index
 
@@ -32,6 +33,8 @@ __all__ = [
     "alibi_slopes",
     "by_distance",
     "grid_offset",
+    "is_exporting",
+    "last_positions",
     "neighbouring_distances",
     "positions_of",
     "scheme_for_heads",

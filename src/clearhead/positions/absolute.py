@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import TooLong
 from clearhead.positions.base import AbsolutePosition
+from clearhead.positions.exporting import is_exporting
 from clearhead.recipe import LearnedSpec, NoPositionSpec, SinusoidalSpec
 
 Layout = Literal["interleaved", "halves", "tensor2tensor"]
@@ -24,13 +25,20 @@ def sinusoids(
       halves         column i is sin, column d/2+i is cos, ω_i = base^(−2i/d)         (transformers' MarianMT)
       tensor2tensor  column i is sin, column d/2+i is cos, ω_i = base^(−i/(d/2−1))    (tensor2tensor, Marian in C++)
     """
-    half = width // 2
-    exponents = torch.arange(half, dtype=torch.float64) / (max(half - 1, 1) if layout == "tensor2tensor" else half)
-    positions = torch.arange(length, dtype=torch.float64)
-    angles = torch.outer(positions, base**-exponents)  # (n, d/2)
-    pair = (angles.sin(), angles.cos())
-    table = torch.stack(pair, dim=-1).flatten(1) if layout == "interleaved" else torch.cat(pair, dim=-1)
+    table = _sinusoids_at(torch.arange(length), width, layout=layout, base=base)
     return table.to(torch.get_default_dtype())  # (n, d)
+
+
+def _sinusoids_at(
+    positions: Int[Tensor, "*b n"], width: int, *, layout: Layout, base: float
+) -> Float[Tensor, "*b n d"]:
+    """The rows of these positions, in float64."""
+    half = width // 2
+    steps = max(half - 1, 1) if layout == "tensor2tensor" else half
+    exponents = torch.arange(half, dtype=torch.float64, device=positions.device) / steps
+    angles = positions.double().unsqueeze(-1) * base**-exponents  # (*b, n, d/2)
+    pair = (angles.sin(), angles.cos())
+    return torch.stack(pair, dim=-1).flatten(-2) if layout == "interleaved" else torch.cat(pair, dim=-1)
 
 
 class NoPosition(AbsolutePosition):
@@ -80,6 +88,8 @@ class SinusoidalPosition(AbsolutePosition):
         return self.layout
 
     def forward(self, positions: Int[Tensor, "*b n"], end: int) -> Float[Tensor, "*b n d"]:
+        if is_exporting():  # a table of a fixed length would be the end of the graph's reach
+            return _sinusoids_at(positions, self.width, layout=self.layout, base=self.base).to(self.table.dtype)
         if end > len(self.table):
             with torch.inference_mode(mode=False):  # the buffer must also work outside of inference mode later
                 self.table = self._rows(2 ** math.ceil(math.log2(end))).to(self.table)
@@ -109,8 +119,8 @@ class LearnedPosition(AbsolutePosition):
         return f"{self.most_tokens} positions" + (f" after {self.offset} unused rows" if self.offset else "")
 
     def forward(self, positions: Int[Tensor, "*b n"], end: int) -> Float[Tensor, "*b n d"]:
-        # padding may be past the end of the table, tokens may not
-        if end > self.most_tokens and (last := int(positions.max())) >= self.most_tokens:
+        # padding may be past the end of the table, tokens may not; an exported graph fails at the lookup itself
+        if not is_exporting() and end > self.most_tokens and (last := int(positions.max())) >= self.most_tokens:
             raise TooLong(
                 f"position {last + 1} is past the end of the table of {self.most_tokens} learned positions: "
                 "shorten the sequence, or train with a larger model.position.size"

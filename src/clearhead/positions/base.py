@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from clearhead.positions.exporting import is_exporting
+
 
 class AbsolutePosition(nn.Module):
     """A vector for each position, added to the token embeddings."""
@@ -22,12 +24,16 @@ class AbsolutePosition(nn.Module):
 
 def by_distance(values: Float[Tensor, "*c r"], keys: int) -> Float[Tensor, "*c n m"]:
     """Expand the values of r = n + m − 1 consecutive distances to all pairs: entry (i, j) is value j − i + n − 1."""
+    if is_exporting():  # other engines have no windows of an open length
+        queries = values.shape[-1] - keys + 1
+        rows = torch.arange(queries - 1, -1, -1, device=values.device)
+        return values[..., rows.unsqueeze(-1) + torch.arange(keys, device=values.device)]
     return values.unfold(-1, keys, 1).flip(-2)
 
 
 def neighbouring_distances(queries: Int[Tensor, "n"], keys: Int[Tensor, "m"]) -> Int[Tensor, "r"]:
     """All distances j − i between consecutive positions, from the lowest: r = n + m − 1 of them, not n·m."""
-    return keys[0] - queries[-1] + torch.arange(len(queries) + len(keys) - 1, device=keys.device)
+    return keys[0] - queries[-1] + torch.arange(queries.shape[0] + keys.shape[0] - 1, device=keys.device)
 
 
 class Tables(NamedTuple):
@@ -91,5 +97,5 @@ class DistanceBias(RelativePosition):
     def bias(self, queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]) -> Float[Tensor, "*b h n m"]:
         """The bias of every query i and key j; with shared positions there are n + m − 1 distances, not n·m."""
         if queries.dim() == 1:
-            return by_distance(self.of_distance(neighbouring_distances(queries, keys)), len(keys))
+            return by_distance(self.of_distance(neighbouring_distances(queries, keys)), keys.shape[0])
         return self.of_distance(keys.unsqueeze(-2) - queries.unsqueeze(-1)).transpose(0, 1)  # (b, h, n, m)

@@ -4,6 +4,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from clearhead.positions.exporting import is_exporting
+
 
 def is_left_aligned(valid: Bool[Tensor, "b n"]) -> bool:
     """Whether all padding is on the right, so that column numbers are positions."""
@@ -16,8 +18,17 @@ def positions_of(
     """Positions counted from the first token of each line that is not padding.
 
     One shared row if every line starts at the left edge (the usual case, and the cheap one); otherwise one row for each
-    line, as a left-padded line would be shifted. Padding gets a position too, which has no effect.
+    line, as a left-padded line would be shifted; an exported graph with padding always has one for each line. Padding
+    gets a position too, which has no effect.
     """
-    if valid is None or is_left_aligned(valid):
+    if valid is None or (not is_exporting() and is_left_aligned(valid)):
         return torch.arange(length, device=device)
     return (valid.long().cumsum(dim=1) - 1).clamp(min=0)
+
+
+def last_positions(positions: Int[Tensor, "*b t"], count: int) -> Int[Tensor, "*b n"]:
+    """The positions of the last ``count`` tokens."""
+    total = positions.shape[-1]
+    if is_exporting():  # torch.export would tell a slice of everything from other slices
+        return positions[..., torch.arange(total - count, total, device=positions.device)]
+    return positions[..., total - count :]

@@ -58,7 +58,7 @@ class Engine:
         """The most tokens that the model can read and write, where its positions are limited."""
         vocabulary = model.spec.vocabulary
         specials = {vocabulary.pad, vocabulary.bos, vocabulary.unk} - {None, eos}
-        self._banned = sorted(index for index in specials if index is not None)
+        self.banned = sorted(index for index in specials if index is not None)
         """Special tokens that are never generated."""
         self._lean: LeanDecoder | None = None
         self._size: int = getattr(vocabulary, model.spec.sides[-1])
@@ -140,7 +140,7 @@ class Engine:
             longest=[max(1, min(length, room)) for length, room in zip(longest, rooms, strict=True)],
             shortest=shortest if any(shortest) else (),
             prefixes=prefixes,
-            banned=sorted({*spec.banned, *self._banned}),
+            banned=sorted({*spec.banned, *self.banned}),
             allowed=allowed,
             numbers=numbers,
         )
@@ -164,7 +164,7 @@ class Engine:
         if strange:
             shown = ", ".join(map(str, strange[:5]))
             problems.append(("banned", f"there is no token {shown}: ids range from 0 to {self._size - 1:,}"))
-        elif len({*spec.banned, *self._banned, self.eos}) >= self._size:
+        elif len({*spec.banned, *self.banned, self.eos}) >= self._size:
             problems.append(("banned", "leaves no token to write an answer with"))
         if spec.min_length > self._write_reach:
             most = f"the model writes at most {self._write_reach:,} tokens"

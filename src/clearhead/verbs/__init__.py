@@ -9,6 +9,7 @@ from clearhead.verbs.check import check
 from clearhead.verbs.compare import RecipeComparison, compare_recipes
 from clearhead.verbs.cost import cost, crossover
 from clearhead.verbs.evaluate import ScoredExample, evaluate, score
+from clearhead.verbs.exporting import export_model
 from clearhead.verbs.heads import study_heads
 from clearhead.verbs.importing import import_model
 from clearhead.verbs.inputs import recipe_and_data
@@ -36,6 +37,7 @@ __all__ = [
     "cost",
     "crossover",
     "evaluate",
+    "export_model",
     "import_model",
     "load",
     "look",

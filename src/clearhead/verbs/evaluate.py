@@ -66,7 +66,7 @@ def evaluate(
             use_cores()
             if where is None:
                 assert folder is not None
-                examples, left_out = _of_run(predictor, folder, split or "test", reading), 0
+                examples, left_out = examples_of_run(predictor, folder, split or "test", reading), 0
                 _warn_of_unknown(predictor, examples, f"{folder}, {split}", listener)
             else:
                 found = _examples(predictor, where, reading, listener)
@@ -206,11 +206,12 @@ def _run_folder(model: "str | Path | Run | Predictor", split: str) -> Path:
     return Path(folder)
 
 
-def _of_run(predictor: "Predictor", run: Path, split: str, reading: DataSpec) -> list[Any]:
+def examples_of_run(predictor: "Predictor", run: Path, split: str, reading: DataSpec | None = None) -> list[Any]:
     """The dev or test examples of a run folder."""
     from clearhead.data import format_of, read_corpus
     from clearhead.training import objective_of
 
+    reading = reading or DataSpec()
     if reading.columns is not None:
         raise RecipeError([Problem("", "columns", f"the {split} data of a run are read as the run read them")])
     recipe: Recipe = read_recipe(run, f"data.bad_lines={reading.bad_lines}")

@@ -20,6 +20,7 @@ from clearhead.recipe import (
 )
 
 if TYPE_CHECKING:
+    from clearhead.models import SavedModel
     from clearhead.predictor import Predictor
     from clearhead.training import Start
     from clearhead.verbs.run import Run
@@ -153,6 +154,21 @@ def _loaded(model: "str | Path | Run | Predictor") -> "Predictor":
     from clearhead.interop import load_huggingface
 
     return ready(load_huggingface(path), path)
+
+
+def saved_named(model: "str | Path | Run | Predictor") -> "SavedModel":
+    """The model with its recipe and its tokenizers, which an imported one may lack: it then reads no text."""
+    from clearhead.models import SavedModel, load_model
+
+    if not isinstance(model, str | Path):
+        loaded = _loaded(model)
+        return SavedModel(loaded.model, loaded.recipe, loaded.tokenizers)
+    path, foreign = weights_of(model)
+    if not foreign:
+        return load_model(path)
+    from clearhead.interop import load_huggingface
+
+    return load_huggingface(path)
 
 
 def split(changes: Changes) -> tuple[dict[str, Any], list[str]]:

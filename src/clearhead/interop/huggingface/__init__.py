@@ -23,6 +23,7 @@ PLANS: dict[str, Callable[[ForeignConfig, ForeignWeights], Plan]] = {
     "marian": bart.plan_marian,
     "bart": bart.plan_bart,
     "mbart": bart.plan_mbart,
+    "pegasus": bart.plan_pegasus,
     "bert": bert.plan_bert,
     "roberta": bert.plan_roberta,
     "distilbert": bert.plan_distilbert,

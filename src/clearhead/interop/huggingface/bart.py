@@ -1,8 +1,17 @@
-"""BART and its relatives: Marian (sinusoidal, post-LN), BART (learned, post-LN), mBART (learned, pre-LN)."""
+"""BART and its relatives: Marian (sinusoidal, post-LN), Pegasus (sinusoidal, pre-LN), BART (learned, post-LN), mBART
+(learned, pre-LN).
 
+A model of ours with interleaved sinusoids becomes one of theirs, whose sines come before the cosines, by putting the
+features of every vector into another order, which changes no result. The setting ``clearhead_sinusoids`` of such a
+``config.json`` says so, and the order is restored when it is imported.
+"""
+
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from clearhead.errors import UnsupportedModel
 from clearhead.interop.huggingface.config import ForeignConfig
@@ -33,8 +42,7 @@ def plan_marian(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     model = _model(config, weights, vocabulary=58101, tokens={"pad": 58100, "bos": None, "eos": 0, "start": 58100})
     shared = config.take("share_encoder_decoder_embeddings", True)
     model["vocabulary"]["target"] = config.take("decoder_vocab_size", model["vocabulary"]["source"])
-    model["position"] = {"kind": "sinusoidal", "layout": "halves"}
-    config.take("max_position_embeddings", 1024)  # sinusoids have no longest length
+    layout = _sinusoids(config, model)
     config.only("static_position_embeddings", True)
     config.only("normalize_embedding", False)
     config.only("add_final_layer_norm", False)
@@ -42,9 +50,63 @@ def plan_marian(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     tables = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
     _check_sinusoids(weights, tables)
     if shared:
-        return _plan(model, weights, left_behind=tables)
+        return _reordered(_plan(model, weights, left_behind=tables), layout)
     model["embedding"]["tie"] = "output"
-    return _plan(model, weights, left_behind=tables, source="encoder.embed_tokens", target="decoder.embed_tokens")
+    names = {"source": "encoder.embed_tokens", "target": "decoder.embed_tokens"}
+    return _reordered(_plan(model, weights, left_behind=tables, **names), layout)
+
+
+def plan_pegasus(config: ForeignConfig, weights: ForeignWeights) -> Plan:
+    """Pegasus: Marian with pre-LN, and a final norm in each stack."""
+    model = _model(config, weights, vocabulary=50265, tokens={"pad": 0, "bos": None, "eos": 1, "start": 0})
+    layout = _sinusoids(config, model)
+    model["norm"]["place"] = "pre"
+    config.only("static_position_embeddings", True)
+    config.only("normalize_embedding", False)
+    config.only("normalize_before", True)
+    config.only("add_final_layer_norm", True)
+    config.only("extra_pos_embeddings", 0, 1)  # never used
+    tables = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
+    _check_sinusoids(weights, tables)
+    return _reordered(_plan(model, weights, left_behind=tables), layout)
+
+
+def _sinusoids(config: ForeignConfig, model: dict[str, Any]) -> str:
+    layout = config.take("clearhead_sinusoids", "halves")
+    if layout not in ("halves", "interleaved"):
+        raise UnsupportedModel(f"{config.path}: clearhead_sinusoids = {layout!r} is not supported")
+    model["position"] = {"kind": "sinusoidal", "layout": layout}
+    config.take("max_position_embeddings", 1024)  # sinusoids have no longest length
+    return layout
+
+
+def _reordered(plan: Plan, layout: str) -> Plan:
+    """The plan for features in our order, sines and cosines in turn, if the layout says so."""
+    if layout == "halves":
+        return plan
+    names = {
+        name: Take(take.name, partial(_in_turn, before=take.change, axes=_feature_axes(name)))
+        for name, take in plan.names.items()
+    }
+    return Plan(plan.model, names, plan.left_behind, plan.copies)
+
+
+def _in_turn(tensor: Tensor, before: Callable[[Tensor], Tensor], axes: tuple[int, ...]) -> Tensor:
+    """Put the first and the second half of the features in turn."""
+    tensor = before(tensor)
+    for axis in axes:
+        half = tensor.shape[axis] // 2
+        order = torch.arange(2 * half).view(2, half).T.flatten()  # 0, d/2, 1, d/2 + 1 …
+        tensor = tensor.index_select(axis, order)
+    return tensor
+
+
+def _feature_axes(name: str) -> tuple[int, ...]:
+    """The axes of one of our tensors that run over the features of a token."""
+    part, _, what = name.rpartition(".")
+    if what in ("gain", "shift") or part.endswith(("attention.output", "cross.output", "feedforward.down")):
+        return (0,)
+    return (1,) if what == "weight" else ()
 
 
 def _check_sinusoids(weights: ForeignWeights, tables: tuple[str, ...]) -> None:

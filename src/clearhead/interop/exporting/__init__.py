@@ -1,0 +1,14 @@
+"""Exports: a model as other libraries and engines take it, compared with the original before it gets its name."""
+
+from clearhead.interop.exporting.result import TARGETS, Agreement, Exported, Target
+from clearhead.interop.exporting.sample import Sample, SampleBatch, make_sample
+
+__all__ = [
+    "TARGETS",
+    "Agreement",
+    "Exported",
+    "Sample",
+    "SampleBatch",
+    "Target",
+    "make_sample",
+]

@@ -1,0 +1,89 @@
+"""Answers by an exported model, without clearhead: numpy, onnxruntime and tokenizers are enough.
+
+python answer.py "a line to answer" "another one"
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+
+class ExportedModel:
+    """The graphs of a folder; ``model.json`` says what the model reads and which tokens begin and end an answer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        self.graphs = {
+            name: onnxruntime.InferenceSession(folder / f"{name}.onnx", providers=["CPUExecutionProvider"])
+            for name in self.about["graphs"]
+        }
+
+    def run(self, graph: str, tensors: dict[str, Any]) -> dict[str, Any]:
+        """Run a graph: arrays by name in, arrays by name out."""
+        session = self.graphs[graph]
+        feed = {port.name: tensors[port.name] for port in session.get_inputs()}
+        return dict(zip([port.name for port in session.get_outputs()], session.run(None, feed), strict=True))
+
+    def greedy(self, rows: list[list[int]], longest: int) -> list[list[int]]:
+        """The tokens of each answer: the most probable one at every step, up to the end token."""
+        tokens, lines, done = self.about["tokens"], len(rows), np.zeros(len(rows), bool)
+        width, side = max(map(len, rows)), self.about["family"] == "lm"  # prompts are padded on the left
+        ids, valid = np.full((lines, width), tokens["pad"] or 0), np.zeros((lines, width), bool)
+        for line, row in enumerate(rows):
+            place = slice(width - len(row), width) if side else slice(0, len(row))
+            ids[line, place], valid[line, place] = row, True
+        state = {"valid": valid}
+        if not side:
+            state |= self.run("encoder", {"ids": ids, "valid": valid})
+            ids = np.full((lines, 1), tokens["first"])
+        for name, shape in self.about["past"].items():  # nothing yet: no tokens, or those before the first one
+            state[name] = np.zeros((lines, *shape), np.float32)
+        answers: list[list[int]] = [[] for _ in rows]
+        for _ in range(longest):
+            result = self.run("decoder", state | {"ids": ids})
+            scores = result["logits"][:, -1]
+            scores[:, tokens["banned"]] = -np.inf
+            best = scores.argmax(-1)
+            done |= best == tokens["eos"]
+            for line in np.flatnonzero(~done).tolist():
+                answers[line].append(int(best[line]))
+            if done.all():
+                break
+            state |= {name.replace("new_", "past_", 1): result[name] for name in result if name.startswith("new_")}
+            ids = best[:, None]
+            if side:
+                state["valid"] = np.concatenate((state["valid"], np.ones((lines, 1), bool)), axis=1)
+        return answers
+
+
+def main(folder: Path, texts: list[str]) -> None:
+    """Print an answer to every text."""
+    from tokenizers import Tokenizer
+
+    model = ExportedModel(folder)
+    reader, writer = (Tokenizer.from_file(str(folder / name)) for name in model.about["tokenizers"])
+    reader.encode_special_tokens = True  # the name of a special token in a text is text
+    before, after = model.about["around"]
+    for text in texts:
+        row = [*before, *reader.encode(text, add_special_tokens=False).ids, *after]
+        if "decoder" in model.graphs:
+            print(writer.decode(model.greedy([row], model.about["longest"])[0], skip_special_tokens=True))
+            continue
+        tensors = {
+            "ids": np.array([row]),
+            "valid": np.ones((1, len(row)), bool),
+            "segments": np.zeros((1, len(row)), int),
+        }
+        result = model.run(next(iter(model.graphs)), tensors)
+        if model.about["labels"]:
+            print(model.about["labels"][result["logits"][0].argmax()])
+        else:
+            print(json.dumps(result["vectors"][0].mean(0).tolist()))
+
+
+if __name__ == "__main__":
+    main(Path(__file__).parent, sys.argv[1:])

@@ -1,0 +1,99 @@
+"""Compares an export with the model that it was made from, number by number and answer by answer.
+
+Shapes: b lines, m places, V entries of the vocabulary.
+"""
+
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import ClearheadError
+from clearhead.interop.exporting.result import Agreement, Target
+from clearhead.interop.exporting.sample import Sample, SampleBatch
+from clearhead.models import EncoderModel
+
+TOLERANCE = 1e-4
+"""By how much a number may differ, as a part of the largest one: engines add up in other orders."""
+
+
+@runtime_checkable
+class Foreign(Protocol):
+    """An export, loaded by the other library."""
+
+    measure: str
+    """What ``values`` gives: ``logits``, or ``log p`` of the right tokens if the library tells no more."""
+
+    def values(self, batch: SampleBatch) -> Tensor:
+        """What the model's ``logits`` gives for the batch; with ``log p`` a number for each place, (b, m)."""
+
+    def answers(self, batch: SampleBatch) -> list[list[int]] | None:
+        """The greedy answers; None if the model gives none."""
+
+
+def compare(sample: Sample, foreign: Foreign) -> Agreement:
+    """Compare on every batch: all numbers that are not padding, and the greedy answers."""
+    worst, largest, values, found, same, ties = 0.0, 0.0, 0, 0, 0, 0
+    for batch in sample.batches:
+        logits = sample.logits(batch)
+        ours, theirs = _measured(logits, batch, foreign.measure), foreign.values(batch)
+        if ours.shape != theirs.shape:
+            shapes = f"{tuple(theirs.shape)} instead of {tuple(ours.shape)}"
+            raise ClearheadError(f"the export puts out {foreign.measure} of shape {shapes}")
+        if batch.counts is not None:
+            ours, theirs = ours[batch.counts], theirs[batch.counts]
+        difference = (ours.double() - theirs.double()).abs()
+        worst = max(worst, float(difference.nan_to_num(torch.inf).max()))
+        largest, values = max(largest, float(ours.abs().max())), values + ours.numel()
+        if batch.answers is None:
+            continue
+        given = foreign.answers(batch)
+        if given is None:
+            continue
+        for row, (mine, other) in enumerate(zip(batch.answers, given, strict=True)):
+            found += 1
+            if mine == other:
+                same += 1
+            elif _is_tie(sample, batch, row, (mine, other), logits):
+                ties += 1
+    measure = foreign.measure
+    if isinstance(sample.model, EncoderModel) and largest and not found:
+        measure = "vectors"
+    return Agreement(measure, worst, largest, values, found, same, ties)
+
+
+def require_agreement(agreement: Agreement, target: Target, tolerance: float = TOLERANCE) -> None:
+    """Refuse an export that computes something else than its model."""
+    if not agreement.holds(tolerance):
+        raise ClearheadError(
+            f"the export to {target} computes something else than the model ({agreement}; the largest value is "
+            f"{agreement.largest:.3g}): nothing was written; this is a bug in clearhead or in the other library"
+        )
+
+
+def _measured(logits: Tensor, batch: SampleBatch, measure: str) -> Tensor:
+    if measure != "log p":
+        return logits
+    assert batch.following is not None
+    return logits.log_softmax(-1).gather(-1, batch.following.unsqueeze(-1)).squeeze(-1)
+
+
+def _is_tie(sample: Sample, batch: SampleBatch, row: int, answers: tuple[list[int], list[int]], logits: Tensor) -> bool:
+    """Whether two answers part where the model's own choice was within rounding."""
+    mine, other = answers
+    place = next((at for at, pair in enumerate(zip(mine, other, strict=False)) if pair[0] != pair[1]), None)
+    if place is None:
+        place = min(len(mine), len(other))
+    if logits.dim() == 2:
+        scores = logits[row]
+    else:
+        at = place if batch.target is not None or batch.rows[row] == [] else len(batch.rows[row]) - 1 + place
+        if isinstance(sample.model, EncoderModel):
+            at = place
+        if at >= logits.shape[1]:
+            return False
+        scores = logits[row, at]
+    scores = scores.clone()
+    scores[sample.banned] = -torch.inf
+    best, second = (float(value) for value in scores.topk(2).values)
+    return best - second <= 1e-5 * max(1.0, abs(best))

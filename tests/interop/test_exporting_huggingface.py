@@ -1,0 +1,110 @@
+"""Out to Hugging Face: what comes back is the same, in both directions, and what cannot be the same is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+
+import clearhead
+from clearhead.errors import ClearheadError, UnsupportedModel
+from clearhead.interop import load_huggingface
+from clearhead.interop.huggingface import exporting
+from clearhead.models import SavedModel, build, save_model, stored_tensors
+from clearhead.recipe import read_recipe
+from tests.interop import references
+from tests.models.zoo import SIZES
+
+ARCHITECTURES = [
+    *("marian", "bart", "mbart", "t5", "bert", "bert_classifier", "roberta", "roberta_classifier", "distilbert"),
+    *("deberta", "deberta_v2", "gpt2", "bloom", "vit", "vit_classifier"),
+]
+FORGOTTEN = {"marian": {"max_position_embeddings"}}
+"""Settings that clearhead does not keep: sinusoids are computed for any length."""
+
+
+def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_in_and_out_again_is_the_same_folder(name: str, tmp_path: Path) -> None:
+    """Hugging Face → clearhead → Hugging Face: tensors, names and settings; and back in, bit for bit."""
+    there, back = tmp_path / "there", tmp_path / "back"
+    references.randomise(getattr(references, name)()).save_pretrained(there)
+    exported = clearhead.export_model(there, "huggingface", back)
+    assert equal(load_file(there / "model.safetensors"), load_file(back / "model.safetensors"))
+    first, second = (json.loads((folder / "config.json").read_text()) for folder in (there, back))
+    changed = {key for key in first.keys() | second.keys() if first.get(key) != second.get(key)}
+    assert changed == FORGOTTEN.get(name, set())
+    assert equal(*(stored_tensors(load_huggingface(folder).model) for folder in (there, back)))
+    assert exported.form == first["architectures"][0]
+    assert exported.agreement.worst < 1e-4
+    assert exported.agreement.same + exported.agreement.ties == exported.agreement.answers
+    assert transformers.AutoModel.from_pretrained(back).config.model_type == first["model_type"]
+
+
+def saved(tmp_path: Path, *overrides: str) -> Path:
+    recipe = read_recipe(None, *SIZES, "model.layers=1", *overrides)
+    path = tmp_path / "model.safetensors"
+    save_model(SavedModel(build(recipe, seed=1).eval(), recipe, {}), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("overrides", "form"),
+    [
+        (["model.embedding.tie=all"], "PegasusForConditionalGeneration"),
+        (["model.norm.place=post"], "MarianMTModel"),
+        (["model.norm.place=post", "model.position.layout=halves", "model.embedding.tie=all"], "MarianMTModel"),
+        (
+            ["model.family=lm", "model.position.kind=learned", "model.embedding.scale=none", "model.norm.eps=1e-6"],
+            "GPT2LMHeadModel",
+        ),
+    ],
+)
+def test_our_own_models_come_back_bit_for_bit(tmp_path: Path, overrides: list[str], form: str) -> None:
+    """Interleaved sinusoids too, although the features of the folder stand in another order."""
+    path = saved(tmp_path, *overrides)
+    exported = clearhead.export_model(path, "huggingface", tmp_path / "out")
+    assert exported.form == form
+    mine, back = clearhead.load_model(path), load_huggingface(tmp_path / "out")
+    assert equal(stored_tensors(mine.model), stored_tensors(back.model))
+    for part in ("encoder", "decoder"):
+        if (stack := getattr(mine.recipe.model, part, None)) is not None:
+            assert stack.position == getattr(back.recipe.model, part).position
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        (["model.position.kind=alibi"], r"position\.kind is alibi, \w+ has"),
+        (["model.norm.eps_place=outside", "model.embedding.tie=all"], "eps_place is outside, pegasus has inside"),
+        (["model.attention.choice=hard", "model.embedding.tie=all"], "choice is hard"),
+        (["model.family=encoder"], "nearest, bert, differs"),
+        (["model.position.base=500", "model.embedding.tie=all"], r"position\.base is 500"),
+    ],
+)
+def test_what_no_architecture_expresses_is_refused(tmp_path: Path, overrides: list[str], reason: str) -> None:
+    model = clearhead.load_model(saved(tmp_path, *overrides))
+    with pytest.raises(UnsupportedModel, match=reason):
+        exporting.write_huggingface(model, tmp_path / "out", banned=[])
+    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_a_turned_matrix_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wrong variant: W_Q of one layer written as its transpose has the same shape, and another meaning."""
+    right = exporting._foreign_tensors
+
+    def turned(*given: Any) -> dict[str, torch.Tensor]:
+        tensors = right(*given)
+        name = next(name for name in tensors if name.endswith("decoder.layers.0.self_attn.q_proj.weight"))
+        return tensors | {name: tensors[name].T.contiguous()}
+
+    monkeypatch.setattr(exporting, "_foreign_tensors", turned)
+    with pytest.raises(ClearheadError, match="computes something else than the model"):
+        clearhead.export_model(saved(tmp_path, "model.norm.place=post"), "huggingface", tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]

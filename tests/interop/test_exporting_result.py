@@ -1,0 +1,59 @@
+"""The verdict on an export: when it holds, and what is said about it."""
+
+import math
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from clearhead.interop.exporting import Agreement, Exported, SampleBatch, make_sample
+from clearhead.interop.exporting.verifying import compare
+from clearhead.models import SavedModel, build
+from clearhead.recipe import read_recipe
+from tests.models.zoo import SIZES
+
+
+def test_numbers_and_answers_must_both_agree() -> None:
+    fine = Agreement("logits", 1e-6, 10.0, 100, answers=5, same=4, ties=1)
+    assert fine.holds(1e-4)
+    assert not Agreement("logits", 1e-6, 10.0, 100, answers=5, same=4).holds(1e-4)
+    assert not Agreement("logits", 0.1, 10.0, 100, answers=5, same=5).holds(1e-4)
+    assert not Agreement("logits", math.inf, 10.0, 100).holds(1e-4)
+    assert str(fine) == "max |Δ| of logits 1.0e-06, 4 of 5 greedy answers identical and 1 at a tie"
+
+
+class Fake:
+    """The model itself, with one number changed."""
+
+    measure = "logits"
+
+    def __init__(self, sample: object, value: float) -> None:
+        self.sample, self.value = sample, value
+
+    def values(self, batch: SampleBatch) -> Tensor:
+        found: Tensor = self.sample.logits(batch)  # type: ignore[attr-defined]
+        found[0, 0] = self.value
+        return found
+
+    def answers(self, batch: SampleBatch) -> list[list[int]] | None:
+        return batch.answers
+
+
+def test_what_is_not_a_number_is_no_agreement() -> None:
+    recipe = read_recipe(None, *SIZES, "model.layers=1", "model.family=classifier")
+    sample = make_sample(SavedModel(build(recipe, seed=1).eval(), recipe, {}))
+    assert compare(sample, Fake(sample, torch.nan)).worst == math.inf
+    assert compare(sample, Fake(sample, 100.0)).worst > 90
+
+
+def test_what_is_printed() -> None:
+    agreement = Agreement("logits", 1e-6, 10.0, 100, answers=5, same=5)
+    one = Exported("onnx", Path("out"), "ONNX", {"a.onnx": 1500, "b": 20}, agreement, 5, "given", ("a note",))
+    assert str(one).splitlines() == [
+        "out: ONNX, 1.5 kB",
+        "  a.onnx     1.5 kB",
+        "  b            20 B",
+        "compared on 5 lines (given): max |Δ| of logits 1.0e-06, 5 of 5 greedy answers identical",
+        "note: a note",
+    ]
+    assert one.as_dict()["agreement"]["identical"] == 5
