@@ -194,9 +194,15 @@ def test_numbers_without_bounds_are_refused_or_passed_on_whole(value: bytes) -> 
 
 
 def test_too_many_or_too_long_lines_are_told_before_any_work() -> None:
+    limits = ServeSettings(lines_per_request=5, characters_per_line=10)
+
+    def sent(path: str, body: Any, room: FakeRoom) -> httpx.Response:
+        return posted_to(path, body, room, lines_per_request=5, characters_per_line=10)
+
     for path, body, where in (
         ("/api/run", {"lines": ["a"] * 6}, "lines"),
         ("/api/run", {"lines": ["a", "b" * 11]}, "lines.1"),
+        ("/api/run", {"lines": ["b" * 11], "stream": True}, "lines.0"),
         ("/api/score", {"rows": [["a", "b"]] * 6}, "rows"),
         ("/api/score", {"rows": [["a", "b" * 11]]}, "rows.0.1"),
         ("/api/score", {"rows": [["a"]]}, "rows.0"),
@@ -206,13 +212,13 @@ def test_too_many_or_too_long_lines_are_told_before_any_work() -> None:
         ("/v1/completions", {"model": "writer", "prompt": ["a"] * 6}, None),
         ("/v1/completions", {"model": "writer", "prompt": "b" * 11}, None),
     ):
-        room = FakeRoom()
-        reply = posted_to(path, body, room, lines_per_request=5, characters_per_line=10)
+        room = FakeRoom(limits)
+        reply = sent(path, body, room)
         assert reply.status_code == 422, path
         assert room.calls == []
         if where is not None:
             assert error_of(reply)["where"] == where
-    fine = posted_to("/api/run", {"lines": ["a" * 10] * 5}, lines_per_request=5, characters_per_line=10)
+    fine = sent("/api/run", {"lines": ["a" * 10] * 5}, FakeRoom(limits))
     assert fine.status_code == 200
 
 

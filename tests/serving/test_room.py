@@ -226,7 +226,7 @@ def test_scores_are_those_of_python(room: Room, runner: asyncio.Runner, models: 
 
 def test_what_cannot_be_scored_is_refused(room: Room, runner: asyncio.Runner) -> None:
     for model, rows, where, words in (
-        ("pairs", [["a", "A"], ["b"]], "rows.1", "2 texts: source, target"),
+        ("pairs", [["a", "A"], ["b"]], "rows.1", "1 columns, but this model has source, target"),
         ("encoder", [["a"]], "model", "masked tokens"),
         ("classifier", [["up", "a"], ["sideways", "b"]], "rows.1", "unknown"),
     ):
@@ -322,7 +322,7 @@ def test_facts_of_models(room: Room) -> None:
         ({"n_best": 3, "settings": {"beam_size": 2}}, "n_best", "beam_size ≥ 3"),
         ({"lines": ["ok", "a\ud800"]}, "lines.1", "surrogate"),
         ({"lines": ["ok", "a" * 20_001]}, "lines.1", "20,001 characters"),
-        ({"lines": ["a"] * 2_001}, "lines", "2,001 lines"),
+        ({"lines": ["a"] * 2_001}, "lines", "2,001 are too many"),
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_its_place(

@@ -10,9 +10,10 @@ from starlette.types import ASGIApp
 
 from clearhead.serving.endpoints import Endpoint, ServedCall
 from clearhead.serving.faults import Fault
+from clearhead.serving.limits import require_lines
 from clearhead.serving.replies import json_reply
 from clearhead.serving.shapes import LineAnswer, ModelFacts
-from clearhead.serving.wire import LanguageEntry, TranslateReply, TranslateRequest, require_lines
+from clearhead.serving.wire import LanguageEntry, TranslateReply, TranslateRequest
 
 ANY = "auto"
 

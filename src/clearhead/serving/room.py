@@ -18,6 +18,7 @@ from clearhead.serving.batching import Job, JobKind, LineBatch, Queue, next_numb
 from clearhead.serving.catalogue import Catalogue, Entry, Version, names_of, signature_of
 from clearhead.serving.faults import Busy, Fault, Refused, TooLate, WorkerLost
 from clearhead.serving.lane import LookLane
+from clearhead.serving.limits import require_lines, require_rows, require_text
 from clearhead.serving.settings import ServeSettings
 from clearhead.serving.shapes import LineAnswer, LineScore, ModelFacts, RoomState, StreamPiece, TracedToken
 from clearhead.serving.streams import OpenStream
@@ -209,7 +210,7 @@ class Room:
             deadline: seconds. Default: ``settings.deadline_seconds``.
         """
         version, lines = self._open(model), list(lines)
-        self._require(lines, "lines")
+        require_lines(lines, self.settings)
         if not 1 <= n_best <= self.settings.n_best:
             raise Refused("n_best", f"is {n_best}, and may be 1 to {self.settings.n_best}")
         asked = dict(settings or {})
@@ -236,10 +237,7 @@ class Room:
         columns = version.facts["columns"]
         if not columns:
             raise Refused("model", "an encoder gives masked tokens a probability, not lines")
-        for number, row in enumerate(cells):
-            if len(row) != len(columns):
-                raise Refused(f"rows.{number}", f"a row has {len(columns)} texts: {', '.join(columns)}")
-        self._require([cell for row in cells for cell in row], "rows", len(columns))
+        require_rows(cells, columns, self.settings)
         sizes = [sum(map(len, row)) for row in cells]
         budget = version.recipe.decoding.budget
         scores: list[LineScore] = await self._done(
@@ -255,7 +253,7 @@ class Room:
         Of an encoder-decoder only the answer's tokens. ``top``: how many likely tokens to list at each place.
         """
         version = self._open(model)
-        self._require([prompt], "prompt")
+        require_text(prompt, self.settings, "prompt")
         if not version.facts["streams"]:
             raise Refused("model", f"a model of family {version.facts['family']} does not write text")
         message = {"do": "trace", "prompt": prompt, "ids": list(ids), "top": top}
@@ -280,7 +278,7 @@ class Room:
         (``aclose``) to stop. Refusals come with the first item.
         """
         version, asked = self._open(model), dict(settings or {})
-        self._require([line], "line")
+        require_text(line, self.settings, "line")
         if not version.facts["streams"]:
             raise Refused("stream", f"a model of family {version.facts['family']} does not write text")
         spec = self._judged(version, asked)
@@ -357,8 +355,9 @@ class Room:
     ) -> str:
         """The same as JSON, which nobody between the worker and the page has to read; the arguments are of ``look``."""
         version, chosen = self._open(model), dict(settings or {})
-        texts = [text for text in (asked.get("target"), asked.get("against")) if text is not None]
-        self._require([line, *texts, *asked.get("without", ())], "line")
+        for where, text in (("line", line), ("target", asked.get("target")), ("against", asked.get("against"))):
+            require_text(text, self.settings, where)
+        require_lines(asked.get("without", ()), self.settings, "without")
         if not 1 <= n_best <= self.settings.n_best:
             raise Refused("n_best", f"is {n_best}, and may be 1 to {self.settings.n_best}")
         self._judged(version, chosen)
@@ -381,21 +380,6 @@ class Room:
             self._ends["busy"] += 1
             raise Busy("the server is stopping", 5.0)
         return self._catalogue[model].current
-
-    def _require(self, lines: Sequence[str], where: str, columns: int = 1) -> None:
-        """Refuse too many lines, lines that are too long, and what is no text."""
-        most, longest = self.settings.lines_per_request * columns, self.settings.characters_per_line
-        if len(lines) > most:
-            raise Refused(where, f"{len(lines) // columns:,} lines; a request may have {most // columns:,}")
-        for number, line in enumerate(lines):
-            if len(line) > longest or not line.isascii():
-                place = f"{where}.{number // columns}" if where in ("lines", "rows") else where
-                if len(line) > longest:
-                    raise Refused(place, f"has {len(line):,} characters; a line may have {longest:,}")
-                try:
-                    line.encode()
-                except UnicodeEncodeError:
-                    raise Refused(place, "contains an unpaired surrogate, which is not a character") from None
 
     def _judged(self, version: Version, settings: Mapping[str, Any]) -> DecodingSpec:
         """The way of decoding with the settings of a request; wrong ones are refused."""

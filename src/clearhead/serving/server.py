@@ -38,7 +38,7 @@ def serve(
     Args:
         models: run folders, model files or Hugging Face folders: one, several, or by name.
         ready: Called with the address as soon as requests are answered.
-        settings: The fields of ``clearhead.serving.ServeSettings``: host, port, workers, token, allowed_hosts, watch …
+        settings: The fields of ``clearhead.serving.settings.ServeSettings``: host, port, workers, token, watch …
     """
     chosen = checked_settings(settings)
     named = _named(models)

@@ -3,7 +3,6 @@
 A mistake in a body is reported with its place: ``lines.3 must be text``.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, FiniteFloat, ValidationError
@@ -11,7 +10,6 @@ from pydantic_core import ErrorDetails, PydanticCustomError, from_json
 
 from clearhead.errors import did_you_mean
 from clearhead.serving.faults import Fault, Refused
-from clearhead.serving.settings import ServeSettings
 
 SHOWN = 5
 """Mistakes of one body that are reported."""
@@ -331,28 +329,9 @@ def _place(error: ErrorDetails) -> str:
 
 
 def _mistake(error: ErrorDetails, kind: type[BaseModel]) -> str:
-    context: Mapping[str, Any] = error.get("ctx") or {}
+    context: dict[str, Any] = error.get("ctx") or {}
     if error["type"] == "extra_forbidden":
         name = str(error["loc"][-1])
         return "is unknown" + (did_you_mean(name, list(kind.model_fields)) if len(error["loc"]) == 1 else "")
     words = _MISTAKES.get(error["type"])
     return error["msg"] if words is None else words.format(**context)
-
-
-def require_lines(lines: Sequence[str], settings: ServeSettings, where: str = "lines") -> None:
-    """Refuse too many lines, or too long ones, before any work."""
-    if len(lines) > settings.lines_per_request:
-        raise Refused(where, f"{len(lines):,} are too many: a request may have {settings.lines_per_request:,}")
-    for index, line in enumerate(lines):
-        if len(line) > settings.characters_per_line:
-            raise Refused(f"{where}.{index}", f"{where}.{index} {_too_long(line, settings)}")
-
-
-def require_text(text: str | None, settings: ServeSettings, where: str) -> None:
-    """Refuse a text that is too long."""
-    if text is not None and len(text) > settings.characters_per_line:
-        raise Refused(where, f"{where} {_too_long(text, settings)}")
-
-
-def _too_long(text: str, settings: ServeSettings) -> str:
-    return f"has {len(text):,} characters; a line may have {settings.characters_per_line:,}"
