@@ -83,7 +83,11 @@ class ModelRoom(FakeRoom):
             if line in self.late:
                 await self.late[line].wait()
         held, message = self._message(
-            model, lines=list(lines), numbers=list(range(len(lines))), n_best=asked["n_best"], details=True
+            model,
+            lines=list(lines),
+            numbers=list(range(asked["first"], asked["first"] + len(lines))),
+            n_best=asked["n_best"],
+            details=True,
         )
         reply = answer(held, message | {"settings": dict(asked["settings"] or {})})
         if "refused" in reply:

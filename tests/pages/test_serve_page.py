@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 
+import clearhead
 from clearhead.pages import serve_page
 from clearhead.serving.faults import Busy, Refused, TooLate
 from tests.browser import Open, violations
@@ -210,6 +211,31 @@ def test_a_file_of_lines_gives_a_file_of_answers(
     )
     page.get_by_role("button", name="Cancel").click()
     page.locator(".file").get_by_text("two.txt: cancelled, nothing was saved.").wait_for()
+
+
+def test_what_is_sampled_for_a_file_is_what_clearhead_run_samples(
+    open_page: Open, server: Live, room: ModelRoom, tmp_path: Path
+) -> None:
+    """It is sent in parts, and each line is drawn for by its number in the file."""
+    path = tmp_path / "words.txt"
+    path.write_text("bad cab\n" * 100, encoding="utf-8")
+    page = opened(open_page, at(server, "greedy"))
+    page.get_by_role("button", name="Settings").click()
+    page.get_by_label("Sample").check()
+    for seed in (None, 7):
+        if seed is not None:
+            page.get_by_label("Seed").fill(str(seed))
+        page.set_input_files("input[type=file]", path)
+        page.get_by_text(f"{path.name}: 100 lines answered.").first.wait_for()
+        settings = {"decoding.sample": True} | ({} if seed is None else {"decoding.seed": seed})
+        answered_lines = clearhead.answer_lines(room.held["greedy"], path, settings=settings)
+        expected = [row for part in answered_lines for line in part for row in line.rows]
+        assert len(set(expected)) > 1
+        with page.expect_download() as waiting:
+            page.get_by_role("button", name="Save answers").click()
+        assert Path(waiting.value.path()).read_text("utf-8").splitlines() == expected
+        path = path.rename(tmp_path / "again.txt")
+    assert [call[1]["first"] for call in room.calls if call[0] == "answer"] == [0, 64] * 2
 
 
 def test_faults_are_told_kindly(browser: Any, server: Live, room: ModelRoom) -> None:

@@ -116,6 +116,7 @@ class FakeRoom(Room):
         n_best: int = 1,
         details: bool = True,
         verbatim: bool = False,
+        first: int = 0,
         deadline: float | None = None,
     ) -> list[LineAnswer]:
         self.facts(model)

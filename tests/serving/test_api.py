@@ -86,6 +86,8 @@ def test_several_answers_have_results() -> None:
         (None, "", "the body must be an object"),
         ({"lines": ["a", "b"], "stream": True}, "stream", "one line"),
         ({"lines": ["a"], "stream": True, "n_best": 2}, "n_best", "one answer"),
+        ({"lines": ["a"], "stream": True, "first": 7}, "first", "no part of a file"),
+        ({"lines": ["a"], "first": -1}, "first", "first must be at least 0"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_place(body: Any, where: str, words: str) -> None:

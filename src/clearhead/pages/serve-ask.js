@@ -16,13 +16,14 @@ function numberField(label, name, value, { least, most, step = 1, empty = "" }, 
     html("input", { type: "number", name, min: least, max: most, step, value: value ?? "", placeholder: empty, inputmode: "decimal", onchange: changed }));
 }
 
-// settings that suit a family; read() gives { alternatives, settings }
+// settings that suit a family; read(seed) gives { alternatives, settings }, with this seed unless there is one in the form
 export function settingsPanel(facts, changed) {
+  const own = facts.decoding; // what is answered by where nothing is said
   const form = html("div", { class: "fields" });
   const field = (name) => form.querySelector(`[name="${name}"]`);
   const sampled = () => field("sample")?.checked || false;
   const toggled = () => {
-    for (const name of ["temperature", "top_k"]) field(name).closest("label").hidden = !sampled();
+    for (const name of ["temperature", "top_k", "seed"]) field(name).closest("label").hidden = !sampled();
     for (const name of ["beam_size", "alternatives"]) field(name).closest("label").hidden = sampled();
     changed();
   };
@@ -30,9 +31,10 @@ export function settingsPanel(facts, changed) {
     form.append(
       numberField("Beam", "beam_size", null, { least: 1, most: 64, empty: String(facts.beam_size) }, changed),
       numberField("Alternatives", "alternatives", 4, { least: 1, most: 16 }, changed),
-      html("label", { class: "field check" }, html("input", { type: "checkbox", name: "sample", onchange: toggled }), html("span", {}, "Sample")),
-      numberField("Temperature", "temperature", 1, { least: 0.05, most: 5, step: 0.05 }, changed),
-      numberField("Top k", "top_k", null, { least: 1, most: 1000, empty: "all" }, changed),
+      html("label", { class: "field check" }, html("input", { type: "checkbox", name: "sample", checked: own.sample, onchange: toggled }), html("span", {}, "Sample")),
+      numberField("Temperature", "temperature", own.temperature, { least: 0.05, most: 5, step: 0.05 }, changed),
+      numberField("Top k", "top_k", own.top_k, { least: 1, most: 1e8, empty: "all" }, changed),
+      numberField("Seed", "seed", null, { least: 0, most: 2 ** 53 - 1, empty: "another each time" }, changed),
     );
     toggled();
   }
@@ -40,9 +42,11 @@ export function settingsPanel(facts, changed) {
   const read = (seed) => {
     const settings = {};
     if (sampled()) {
-      Object.assign(settings, { sample: true, seed, temperature: value("temperature") ?? 1 });
-      if (value("top_k") !== null) settings.top_k = value("top_k");
-    } else if (value("beam_size") !== null) settings.beam_size = value("beam_size");
+      Object.assign(settings, { sample: true, seed: value("seed") ?? seed, temperature: value("temperature") ?? own.temperature, top_k: value("top_k") });
+    } else {
+      if (own.sample) settings.sample = false;
+      if (value("beam_size") !== null) settings.beam_size = value("beam_size");
+    }
     const beam = settings.beam_size ?? facts.beam_size;
     return { settings, sampled: sampled(), beam, alternatives: facts.streams && !sampled() ? value("alternatives") ?? 1 : 1, live: facts.streams && (sampled() || beam === 1) };
   };

@@ -38,7 +38,7 @@ export class ServePage {
     this.earlier = html("section", { class: "earlier" });
     this.tuning = html("div", { class: "tuning", hidden: true });
     this.about = html("details", { class: "more", ontoggle: () => { if (this.about.open) this.tellAbout(); } });
-    this.files = filePanel({ body: () => ({ model: this.facts.name, settings: this.settings.read(this.number).settings }), say, image: (file) => this.ask.image(file) });
+    this.files = filePanel({ body: () => ({ model: this.facts.name, settings: this.settings.read(this.facts.decoding.seed).settings }), say, image: (file) => this.ask.image(file) });
     this.head = html("header", { class: "bar" });
     this.main = html("main", {}, this.ask.form, this.tuning, this.answer, this.look, this.files.panel, this.earlier, this.about);
     root.replaceChildren(this.head, this.main, region);

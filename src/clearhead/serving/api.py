@@ -31,7 +31,9 @@ async def _run(call: ServedCall) -> ASGIApp:
         return await _run_stream(call, asked)
     name = call.room.facts(asked.model).name
     wanted = asked.details or asked.n_best > 1
-    found = await call.room.answer(name, asked.lines, settings=asked.settings, n_best=asked.n_best, details=wanted)
+    found = await call.room.answer(
+        name, asked.lines, settings=asked.settings, n_best=asked.n_best, details=wanted, first=asked.first
+    )
     content: dict[str, Any] = {"model": name, "answers": [line.text for line in found]}
     if wanted:
         content["results"] = [_result(line) for line in found]
@@ -44,6 +46,8 @@ async def _run_stream(call: ServedCall, asked: RunRequest) -> ASGIApp:
         raise Refused("stream", "one line is answered piece by piece, not several")
     if asked.n_best > 1:
         raise Refused("n_best", "a stream has one answer")
+    if asked.first:
+        raise Refused("first", "a stream is no part of a file")
     pieces = call.room.stream(asked.model, asked.lines[0], settings=asked.settings)
     return await opened(pieces, _event, call.path)
 

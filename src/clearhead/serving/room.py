@@ -196,6 +196,7 @@ class Room:
         n_best: int = 1,
         details: bool = True,
         verbatim: bool = False,
+        first: int = 0,
         deadline: float | None = None,
     ) -> list[LineAnswer]:
         """Answer lines, as ``clearhead run`` does: spaces around a line do not count, an empty line gets "".
@@ -207,6 +208,7 @@ class Room:
             n_best: answers to each line; the beam is made wide enough unless ``beam_size`` is given.
             details: whether log p, tokens and probabilities are wanted; without them it is faster.
             verbatim: whether lines are read as they are: spaces count, and empty lines are answered (for prompts).
+            first: the number of the first line, where they are part of a file: sampling draws by a line's number.
             deadline: seconds. Default: ``settings.deadline_seconds``.
         """
         version, lines = self._open(model), list(lines)
@@ -222,9 +224,8 @@ class Room:
         beams = spec.beam_size if version.facts["streams"] and not spec.sample else 1
         budget = max(1, spec.budget // beams) * ROUNDS
         message = {"do": "answer", "settings": asked, "n_best": n_best, "details": details, "verbatim": verbatim}
-        found = await self._done(
-            version, lines, message, sizes=[len(line) for line in lines], budget=budget, deadline=deadline
-        )
+        sizes = [len(line) for line in lines]
+        found = await self._done(version, lines, message, sizes=sizes, budget=budget, first=first, deadline=deadline)
         if details:
             return [LineAnswer(*pair) for pair in found]
         return [LineAnswer([{"text": text} for text in texts], warnings) for texts, warnings in found]
@@ -420,6 +421,7 @@ class Room:
         sizes: list[int],
         budget: int,
         deadline: float | None,
+        first: int = 0,
         alone: int = 0,
     ) -> Any:
         """Put lines into the queue and wait for their results."""
@@ -437,7 +439,7 @@ class Room:
         loop, seconds = asyncio.get_running_loop(), self._seconds(deadline)
         future: asyncio.Future[None] = loop.create_future()
         kind = JobKind(version.number, asked, budget, alone)
-        job = Job(kind, lines, sizes, message, lambda: _finish(future))
+        job = Job(kind, lines, sizes, message, lambda: _finish(future), first)
         late = TooLate(f"the answer was not ready within {seconds:g} seconds")
         timer = loop.call_later(seconds, job.fail, late)
         self._jobs.add(job)
@@ -539,7 +541,7 @@ class Room:
         message = {**job.message, "id": batch.number, "model": batch.kind.model}
         lines = [job.lines[place] for job, place in batch.lines()]
         if message["do"] == "answer":
-            message |= {"lines": lines, "numbers": [place for _, place in batch.lines()]}
+            message |= {"lines": lines, "numbers": [job.first + place for job, place in batch.lines()]}
         elif message["do"] == "score":
             message["rows"] = lines
         if not worker.batches:

@@ -87,6 +87,8 @@ class RunRequest(TakenBody):
     """Whether log p, tokens, probabilities and warnings are wanted too."""
     stream: bool = False
     """Whether the answer to a single line is sent piece by piece, as server-sent events."""
+    first: Annotated[int, Field(ge=0, lt=2**53)] = 0
+    """The number of the first line, from 0, where a file is sent in parts: what is sampled depends on it."""
 
 
 class LineResult(GivenBody):
