@@ -170,7 +170,8 @@ class FakeRoom(Room):
         for where, text in (("line", line), ("target", others.get("target")), ("against", others.get("against"))):
             require_text(text, self.settings, where)
         await self._at_work("look", {"line": line, **others})
-        return {"text": line, "answer": list(line.upper())}
+        links = [[place, place] for place in range(len(line))]
+        return {"text": line, "source": list(line), "answer": list(line.upper()), "alignment": links}
 
     async def look_as_json(self, model: str | None, line: str, **others: Any) -> str:
         return json.dumps(await self.look(model, line, **others))

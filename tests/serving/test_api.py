@@ -3,12 +3,13 @@
 import asyncio
 import json
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
 from starlette.types import Message
 
+from clearhead.inspection.showing import KINDS
 from clearhead.serving import endpoints, wire
 from clearhead.serving.app import ENDPOINTS, make_app
 from clearhead.serving.faults import Busy, Fault, Refused, TooLate, WorkerLost
@@ -289,6 +290,17 @@ def test_a_look_passes_everything_on() -> None:
     (_, call) = room.calls[0]
     assert {key: call[key] for key in body} == body
     assert call["heads"] is False
+    assert call["show"] is None
+
+
+def test_a_look_has_what_python_can_show() -> None:
+    assert get_args(wire.Shown) == KINDS
+    room = FakeRoom()
+    posted_to("/api/look", {"line": "ab", "show": ["inputs"]}, room)
+    assert room.calls[0][1]["show"] == ["inputs"]
+    error = error_of(posted_to("/api/look", {"line": "ab", "show": ["inputs", "magic"]}))
+    assert error["where"] == "show.1"
+    assert "show.1 must be 'attention'" in error["message"]
 
 
 def test_models_and_what_is_known_of_one() -> None:

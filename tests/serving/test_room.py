@@ -261,14 +261,15 @@ def test_a_trace_has_the_probability_of_every_token(
 
 
 def test_a_look_is_the_document_of_the_page(room: Room, runner: asyncio.Runner, models: dict[str, Path]) -> None:
-    async def asked() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    async def asked() -> tuple[dict[str, Any], ...]:
         return await asyncio.gather(
             room.look("pairs", "abc"),
             room.look("pairs", "abc", heads=True, without=["cross.1.2"], at=0, against="A"),
             room.look("classifier", "a b c"),
+            room.look("pairs", "abc", show=["inputs", "occlusion"], at=1),
         )
 
-    plain, other, labels = runner.run(asked())
+    plain, other, labels, slow = runner.run(asked())
     model = load(models["pairs"])
     wanted = packed(model.look("abc").named("pairs").document(rivals=True))
     assert json.loads(json.dumps(wanted)) == plain
@@ -276,6 +277,11 @@ def test_a_look_is_the_document_of_the_page(room: Room, runner: asyncio.Runner, 
     assert all("importance" in head for head in other["heads"])
     assert not any("importance" in head for head in plain["heads"])
     assert labels["family"] == "classifier"
+    traced = model.look("abc").inputs(at=1)
+    assert [one["at"] for one in slow["inputs"]] == [1]
+    assert slow["inputs"][0]["source"] == pytest.approx(traced.source, abs=1e-6)
+    assert len(slow["occlusion"]) == len(plain["answer"])
+    assert "inputs" not in plain
     with pytest.raises(Refused, match=r"cross\.9\.9"):
         runner.run(room.look("pairs", "abc", without=["cross.9.9"]))
     with pytest.raises(Refused):

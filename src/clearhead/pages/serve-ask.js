@@ -1,7 +1,7 @@
 // The form: a text, how to answer it, and what of that the server needs to know.
 
 import { html } from "./look-dom.js";
-import { drawingPad } from "./serve-pad.js";
+import { drawingPad, penFor } from "./serve-pad.js";
 
 const WORDS = {
   seq2seq: ["Text", "Type a text and press Enter"], recurrent: ["Text", "Type a text and press Enter"],
@@ -9,7 +9,7 @@ const WORDS = {
   classifier: ["Text", "A text to classify"],
 };
 
-const MOST_PIXELS = 4096; // that are drawn by hand
+const MOST_NUMBERS = 4096; // of a picture that is drawn by hand
 
 function numberField(label, name, value, { least, most, step = 1, empty = "" }, changed) {
   return html("label", { class: "field" }, html("span", {}, label),
@@ -83,7 +83,8 @@ export function askForm({ asked, stopped, tuned }) {
   };
   const suitPad = ({ picture }) => {
     const [rows, columns, channels] = picture || [];
-    drawing = channels === 1 && rows * columns <= MOST_PIXELS ? drawingPad({ rows, columns, drew: (text) => { input.value = text; grow(); asked(text); } }) : null;
+    const pen = penFor(channels);
+    drawing = pen && rows * columns * channels <= MOST_NUMBERS ? drawingPad({ rows, columns, pen, drew: (text) => { input.value = text; grow(); asked(text); } }) : null;
     pad.replaceChildren(drawing?.element || "");
   };
   return {

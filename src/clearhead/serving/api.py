@@ -77,6 +77,7 @@ async def _look(call: ServedCall) -> ASGIApp:
         without=asked.without,
         n_best=asked.n_best,
         heads=asked.heads,
+        show=asked.show,
         settings=asked.settings,
     )
     return Response(document, media_type=JSON)

@@ -322,6 +322,7 @@ class Room:
         without: Sequence[str] = (),
         n_best: int = 5,
         heads: bool = False,
+        show: Sequence[str] | None = None,
         settings: Mapping[str, Any] | None = None,
         deadline: float | None = None,
     ) -> dict[str, Any]:
@@ -336,11 +337,12 @@ class Room:
             without: names of heads to switch off, as ``["cross.2.5"]``.
             n_best: how many answers to list.
             heads: whether every head is switched off in turn, to tell its importance here; takes a while.
+            show: what is wanted, as for ``View.document``. Default: all but inputs and occlusion, which take a while.
             settings: settings of ``[decoding]`` by name.
             deadline: seconds. Default: ``settings.deadline_seconds``.
         """
-        message = {"target": target, "at": at, "against": against, "without": list(without), "heads": heads}
-        text = await self.look_as_json(model, line, **message, n_best=n_best, settings=settings, deadline=deadline)
+        asked = {"target": target, "at": at, "against": against, "without": list(without), "heads": heads, "show": show}
+        text = await self.look_as_json(model, line, **asked, n_best=n_best, settings=settings, deadline=deadline)
         document: dict[str, Any] = json.loads(text)
         return document
 
@@ -362,7 +364,7 @@ class Room:
         if not 1 <= n_best <= self.settings.n_best:
             raise Refused("n_best", f"is {n_best}, and may be 1 to {self.settings.n_best}")
         self._judged(version, chosen)
-        usual: dict[str, Any] = {"target": None, "at": None, "against": None, "without": [], "heads": False}
+        usual = {"target": None, "at": None, "against": None, "without": [], "heads": False, "show": None}
         message = {"do": "look", "name": version.name, "line": line, "n_best": n_best, "settings": chosen}
         try:
             with self._using(version):

@@ -108,6 +108,8 @@ def _listening(settings: ServeSettings) -> Iterator[socket.socket]:
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as problem:
         raise ClearheadError(f"{settings.host} cannot be listened on: {problem.strerror or problem}") from None
+    except ValueError:  # too long a name, or one with characters that no name has
+        raise ClearheadError(f"{settings.host[:40]!r} is no name of a machine") from None
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -3,7 +3,7 @@
 A mistake in a body is reported with its place: ``lines.3 must be text``.
 """
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, FiniteFloat, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError, from_json
@@ -69,6 +69,7 @@ Setting = Annotated[bool | int | FiniteFloat | str | list[int] | None, BeforeVal
 Settings = Annotated[dict[str, Setting], Field(max_length=KEYS)]
 Texts = Annotated[list[str], FailFast()]  # a list of a million wrong items is one mistake, not a million
 TextOrTexts = Annotated[str | list[str], BeforeValidator(_text_or_texts)]
+Shown = Literal["attention", "norms", "rollout", "lens", "parts", "inputs", "occlusion"]
 ModelName = Annotated[str | None, Field(max_length=200)]
 
 
@@ -150,6 +151,8 @@ class LookRequest(TakenBody):
     n_best: Annotated[int, Field(ge=1)] = 5
     heads: bool = False
     """Whether every head is switched off in turn, to tell how important it is here."""
+    show: Annotated[list[Shown], Field(max_length=KEYS)] | None = None
+    """What is wanted; without it, all but inputs (gradients of token at) and occlusion, which take a while."""
     settings: Settings = {}
 
 
@@ -173,21 +176,36 @@ class ModelsReply(GivenBody):
 
 
 class TranslateRequest(TakenBody):
-    """LibreTranslate's request."""
+    """LibreTranslate's request, with two fields of our own: scores and alignments."""
 
     q: TextOrTexts
     source: Annotated[str, Field(max_length=200)] = "auto"
     target: Annotated[str, Field(max_length=200)] = ""
     format: Annotated[str, Field(max_length=20)] = "text"
     alternatives: Annotated[int, Field(ge=0)] = 0
+    scores: bool = False
+    """Whether log p of each translation is wanted, then of its alternatives."""
+    alignments: bool = False
+    """Whether it is wanted which token of the text each token of the translation comes from."""
     api_key: str | None = None
 
 
+class AlignedTokens(GivenBody):
+    """Which token of a text each token of its translation comes from."""
+
+    source: list[str]
+    target: list[str]
+    links: list[tuple[int, int]]
+    """Places of source and target, from 0; tokens that are no text have none."""
+
+
 class TranslateReply(GivenBody):
-    """LibreTranslate's response."""
+    """LibreTranslate's response; of several texts each field is a list."""
 
     translatedText: str | list[str]  # noqa: N815 - LibreTranslate's name
     alternatives: list[str] | list[list[str]] | None = None
+    scores: list[float] | list[list[float]] | None = None
+    alignments: AlignedTokens | list[AlignedTokens] | None = None
 
 
 class LanguageEntry(GivenBody):
@@ -322,6 +340,7 @@ _MISTAKES = {
     "greater_than": "must be more than {gt:,}",
     "less_than": "must be less than {lt:,}",
     "string_too_long": "may have at most {max_length:,} characters",
+    "literal_error": "must be {expected}",
     "too_long": "may have at most {max_length:,} items",
 }
 
