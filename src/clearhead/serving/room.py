@@ -364,7 +364,8 @@ class Room:
         if not 1 <= n_best <= self.settings.n_best:
             raise Refused("n_best", f"is {n_best}, and may be 1 to {self.settings.n_best}")
         self._judged(version, chosen)
-        usual = {"target": None, "at": None, "against": None, "without": [], "heads": False, "show": None}
+        usual: dict[str, Any] = {"without": [], "heads": False}
+        usual |= dict.fromkeys(("target", "at", "against", "show"))
         message = {"do": "look", "name": version.name, "line": line, "n_best": n_best, "settings": chosen}
         try:
             with self._using(version):
