@@ -123,6 +123,8 @@ class FakeRoom(Room):
         if settings and "beam_sise" in settings:
             raise Refused("settings.beam_sise", "settings.beam_sise: unknown; did you mean beam_size?")
         require_lines(lines, self.settings)
+        if n_best > self.settings.n_best:
+            raise Refused("n_best", f"is {n_best}, and may be 1 to {self.settings.n_best}")
         await self._at_work("answer", {"lines": list(lines), "settings": settings, "n_best": n_best})
         return [LineAnswer([_answer(line, rank) for rank in range(n_best)]) for line in lines]
 
