@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -299,22 +299,20 @@ async def overload(model: str, lines: Sequence[str], wanted: Sequence[str], work
 
 async def drift(server: Server, lines: Sequence[str], requests: int) -> dict[str, Any]:
     """Resident memory before and after many requests; the first tenth is not counted, as caches fill."""
-    connections = await clients(server, CONNECTIONS)
 
-    async def ask(client: Client, first: int, count: int) -> None:
-        for number in range(first, first + count):
+    async def ask(client: Client, numbers: Iterator[int]) -> None:
+        for number in numbers:  # of all clients: none waits for the others at the end
             await client.answers([lines[number % len(lines)]])
+        client.close()  # a server closes those that are idle for long
 
     async def all_of(count: int) -> None:
-        each = count // CONNECTIONS
-        await asyncio.gather(*(ask(c, number * each, each) for number, c in enumerate(connections)))
+        numbers = iter(range(count))
+        await asyncio.gather(*(ask(client, numbers) for client in await clients(server, CONNECTIONS)))
 
     await all_of(max(CONNECTIONS, requests // 10))
     before, begun = server.memory(), time.perf_counter()
     await all_of(requests)
     seconds, after = time.perf_counter() - begun, server.memory()
-    for client in connections:
-        client.close()
     return {
         "requests": requests,
         "requests_per_second": requests / seconds,

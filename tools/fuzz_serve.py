@@ -135,6 +135,8 @@ def drawn_from(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> st.Sear
     """Values that a JSON schema describes: the part of JSON Schema that pydantic writes for our models."""
     if "$ref" in schema:
         return drawn_from(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+    if "enum" in schema:
+        return _mostly(st.sampled_from(schema["enum"]))
     if "anyOf" in schema:
         return st.one_of([drawn_from(one, schemas) for one in schema["anyOf"]])
     most = min(schema.get("maxItems", schema.get("maxLength", 5)), 5)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import asyncio
 
 
-def _digits() -> Predictor:
-    """Reads pictures of one channel, which can be drawn."""
-    one = ["model.patches.channels=1"]
-    recipe = read_recipe(None, "model.family=classifier", *SMALL, *IMAGES, *one, "model.classes=3")
+def _drawn(channels: int) -> Predictor:
+    """Reads pictures that can be drawn."""
+    own = [f"model.patches.channels={channels}", "model.classes=3"]
+    recipe = read_recipe(None, "model.family=classifier", *SMALL, *IMAGES, *own)
     return predictor_of(build(recipe, seed=3), recipe, ())
 
 
@@ -36,7 +36,8 @@ MODELS = {
     "encoder": lambda: predictor("encoder"),
     "classifier": lambda: predictor("classifier"),
     "pictures": lambda: predictor("pictures"),
-    "digits": _digits,
+    "digits": lambda: _drawn(1),
+    "colours": lambda: _drawn(3),
 }
 
 RUN = {
@@ -83,7 +84,11 @@ class ModelRoom(FakeRoom):
             if line in self.late:
                 await self.late[line].wait()
         held, message = self._message(
-            model, lines=list(lines), numbers=list(range(len(lines))), n_best=asked["n_best"], details=True
+            model,
+            lines=list(lines),
+            numbers=list(range(asked["first"], asked["first"] + len(lines))),
+            n_best=asked["n_best"],
+            details=True,
         )
         reply = answer(held, message | {"settings": dict(asked["settings"] or {})})
         if "refused" in reply:

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 
+import clearhead
 from clearhead.pages import serve_page
 from clearhead.serving.faults import Busy, Refused, TooLate
 from tests.browser import Open, violations
@@ -78,7 +79,8 @@ def test_the_page_asks_its_own_server_and_nobody_else() -> None:
 def test_every_family_answers_as_python_does(open_page: Open, server: Live, room: ModelRoom, name: str) -> None:
     """The address names model and text; axe finds nothing; nothing sticks out of a small screen or a large one."""
     family = {"greedy": "seq2seq", "beam": "seq2seq"}.get(name, name)
-    text = " ".join("3" * 128) if name == "digits" else text_of(family)
+    sizes = {"digits": 128, "colours": 384}
+    text = " ".join("3" * sizes[name]) if name in sizes else text_of(family)
     page = opened(open_page, at(server, name, text), width=320, dark=True)
     best = room.held[name].answers([text])[0][0]
     said = answered(page)
@@ -210,6 +212,31 @@ def test_a_file_of_lines_gives_a_file_of_answers(
     )
     page.get_by_role("button", name="Cancel").click()
     page.locator(".file").get_by_text("two.txt: cancelled, nothing was saved.").wait_for()
+
+
+def test_what_is_sampled_for_a_file_is_what_clearhead_run_samples(
+    open_page: Open, server: Live, room: ModelRoom, tmp_path: Path
+) -> None:
+    """It is sent in parts, and each line is drawn for by its number in the file."""
+    path = tmp_path / "words.txt"
+    path.write_text("bad cab\n" * 100, encoding="utf-8")
+    page = opened(open_page, at(server, "greedy"))
+    page.get_by_role("button", name="Settings").click()
+    page.get_by_label("Sample").check()
+    for seed in (None, 7):
+        if seed is not None:
+            page.get_by_label("Seed").fill(str(seed))
+        page.set_input_files("input[type=file]", path)
+        page.get_by_text(f"{path.name}: 100 lines answered.").first.wait_for()
+        settings = {"decoding.sample": True} | ({} if seed is None else {"decoding.seed": seed})
+        answered_lines = clearhead.answer_lines(room.held["greedy"], path, settings=settings)
+        expected = [row for part in answered_lines for line in part for row in line.rows]
+        assert len(set(expected)) > 1
+        with page.expect_download() as waiting:
+            page.get_by_role("button", name="Save answers").click()
+        assert Path(waiting.value.path()).read_text("utf-8").splitlines() == expected
+        path = path.rename(tmp_path / "again.txt")
+    assert [call[1]["first"] for call in room.calls if call[0] == "answer"] == [0, 64] * 2
 
 
 def test_faults_are_told_kindly(browser: Any, server: Live, room: ModelRoom) -> None:
@@ -354,6 +381,88 @@ def test_a_picture_is_drawn_by_mouse_keys_and_file(open_page: Open, server: Live
     assert (drawn.argmax(1) == 3).all()
     assert drawn[:, 0].max() < 0.1
     assert violations(page) == []
+
+
+def test_a_picture_is_drawn_in_colours(open_page: Open, server: Live, room: ModelRoom) -> None:
+    page = opened(open_page, at(server, "colours"))
+    page.locator("input[type=color]").evaluate("(field) => { field.value = '#ff8000'; }")
+    page.locator(".pad .cursor").focus()
+    page.keyboard.press(" ")
+    best = answered(page)
+    text = page.input_value("#text")
+    assert text.split() == ["1", "0.5", "0"] + ["0"] * 381
+    assert best == room.held["colours"](text)
+    picture = page.evaluate(
+        """() => new Promise((resolve) => {
+            const canvas = Object.assign(document.createElement("canvas"), { width: 8, height: 16 });
+            const pen = canvas.getContext("2d");
+            pen.fillStyle = "#00ff00"; pen.fillRect(0, 0, 8, 8);
+            pen.fillStyle = "#0000ff"; pen.fillRect(0, 8, 8, 8);
+            canvas.toBlob((blob) => blob.arrayBuffer().then((held) => resolve([...new Uint8Array(held)])));
+        })"""
+    )
+    file = {"name": "flag.png", "mimeType": "image/png", "buffer": bytes(picture)}
+    page.set_input_files("input[type=file]", files=[file])
+    expected = np.zeros((16, 8, 3))
+    expected[:8, :, 1] = expected[8:, :, 2] = 1
+    words = " ".join(f"{value:g}" for value in expected.ravel())
+    page.wait_for_function("(words) => document.querySelector('#text').value === words", arg=words)
+    assert answered(page) == room.held["colours"](words)
+    page.get_by_role("button", name="Look inside").click()
+    page.wait_for_selector('.look [data-figure="patches"] rect')
+    fills = (
+        page.locator('.look [data-figure="patches"] svg')
+        .first.locator("rect")
+        .evaluate_all("(found) => [found[0], found[127]].map((one) => one.getAttribute('fill'))")
+    )
+    assert fills == ["rgb(0,255,0)", "rgb(0,0,255)"]
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("name", ["beam", "lm", "encoder", "classifier", "recurrent", "digits"])
+def test_gradients_and_occlusion_are_computed_by_a_click(
+    open_page: Open, server: Live, room: ModelRoom, name: str
+) -> None:
+    """The numbers are those of ``clearhead look``; nothing is computed before it is asked for."""
+    text = " ".join("3" * 128) if name == "digits" else text_of({"beam": "seq2seq"}.get(name, name))
+    page = opened(open_page, at(server, name, text))
+    answered(page)
+    page.get_by_role("button", name="Look inside").click()
+    page.wait_for_selector(".look .three .answer")
+    held = room.held[name].look(text)
+    for measure in ("inputs", "occlusion"):
+        page.get_by_role("radio", name=measure).check(force=True)
+        assert not [asked for kind, asked in room.calls if kind == "look" and measure in (asked["show"] or ())]
+        page.locator(".look .answer").first.get_by_role("button", name="compute").click()
+        page.wait_for_selector('.look [data-figure="from-where"]')
+        place = room.calls[-1][1]["at"]
+        (entry,) = [one for one in held.document([measure], at=place)[measure] if one["at"] == place]
+        values = entry["source"] + entry.get("prefix", [])
+        if name == "lm" and measure == "occlusion":  # nothing comes from later tokens
+            values, later = np.split(values, [held.subject.rows[place] + 1])
+            assert later == pytest.approx(0, abs=BOUND)
+        assert [line[0] for line in numbers(page, "from-where")] == pytest.approx(values, abs=BOUND)
+    if name == "beam":
+        assert violations(page) == []
+
+
+def test_gradients_of_an_answer_without_a_head_are_computed_without_it(
+    open_page: Open, server: Live, room: ModelRoom
+) -> None:
+    page = opened(open_page, at(server, "beam", "bad cab"))
+    answered(page)
+    page.get_by_role("button", name="Look inside").click()
+    page.locator('[data-head="cross.1.1"]').click()
+    page.locator("#enlarged").get_by_role("switch").click()
+    page.locator(".off").wait_for()
+    page.get_by_role("radio", name="occlusion").check(force=True)
+    page.locator(".look .answer").first.get_by_role("button", name="compute").click()
+    page.wait_for_selector('.look [data-figure="from-where"]')
+    asked = room.calls[-1][1]
+    assert (asked["show"], asked["without"]) == (["occlusion"], ["cross.1.1"])
+    held = room.held["beam"].look("bad cab", without=["cross.1.1"])
+    found = held.document(["occlusion"])["occlusion"][asked["at"]]["source"]
+    assert [line[0] for line in numbers(page, "from-where")] == pytest.approx(found, abs=BOUND)
 
 
 def test_the_model_is_told_about(open_page: Open, server: Live, room: ModelRoom) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from clearhead.serving.faults import Fault, Refused, UnknownModel
+from clearhead.serving.limits import require_lines, require_rows, require_text
 from clearhead.serving.room import Room
 from clearhead.serving.settings import ServeSettings
 from clearhead.serving.shapes import LineAnswer, LineScore, ModelFacts, RoomState, StreamPiece, TracedToken
@@ -115,11 +116,15 @@ class FakeRoom(Room):
         n_best: int = 1,
         details: bool = True,
         verbatim: bool = False,
+        first: int = 0,
         deadline: float | None = None,
     ) -> list[LineAnswer]:
         self.facts(model)
         if settings and "beam_sise" in settings:
             raise Refused("settings.beam_sise", "settings.beam_sise: unknown; did you mean beam_size?")
+        require_lines(lines, self.settings)
+        if n_best > self.settings.n_best:
+            raise Refused("n_best", f"is {n_best}, and may be 1 to {self.settings.n_best}")
         await self._at_work("answer", {"lines": list(lines), "settings": settings, "n_best": n_best})
         return [LineAnswer([_answer(line, rank) for rank in range(n_best)]) for line in lines]
 
@@ -135,6 +140,7 @@ class FakeRoom(Room):
         self.facts(model)
         if settings and settings.get("beam_size", 1) > 1:
             raise Refused("settings.beam_size", "settings.beam_size: a beam decides only at the end")
+        require_text(line, self.settings, "line")
         try:
             await self._at_work("stream", line)
             for letter in line.upper():
@@ -146,6 +152,7 @@ class FakeRoom(Room):
     async def score(
         self, model: str | None, rows: Sequence[Sequence[str]], *, deadline: float | None = None
     ) -> list[LineScore]:
+        require_rows(rows, self.facts(model).columns, self.settings)
         await self._at_work("score", rows)
         return [
             {"log_probability": -1.5, "tokens": list(row[-1]), "token_log_probabilities": [-0.5], "warnings": []}
@@ -162,8 +169,11 @@ class FakeRoom(Room):
 
     async def look(self, model: str | None, line: str, **others: Any) -> dict[str, Any]:
         self.facts(model)
+        for where, text in (("line", line), ("target", others.get("target")), ("against", others.get("against"))):
+            require_text(text, self.settings, where)
         await self._at_work("look", {"line": line, **others})
-        return {"text": line, "answer": list(line.upper())}
+        links = [[place, place] for place in range(len(line))]
+        return {"text": line, "source": list(line), "answer": list(line.upper()), "alignment": links}
 
     async def look_as_json(self, model: str | None, line: str, **others: Any) -> str:
         return json.dumps(await self.look(model, line, **others))

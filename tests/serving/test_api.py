@@ -3,12 +3,13 @@
 import asyncio
 import json
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
 from starlette.types import Message
 
+from clearhead.inspection.showing import KINDS
 from clearhead.serving import endpoints, wire
 from clearhead.serving.app import ENDPOINTS, make_app
 from clearhead.serving.faults import Busy, Fault, Refused, TooLate, WorkerLost
@@ -86,6 +87,8 @@ def test_several_answers_have_results() -> None:
         (None, "", "the body must be an object"),
         ({"lines": ["a", "b"], "stream": True}, "stream", "one line"),
         ({"lines": ["a"], "stream": True, "n_best": 2}, "n_best", "one answer"),
+        ({"lines": ["a"], "stream": True, "first": 7}, "first", "no part of a file"),
+        ({"lines": ["a"], "first": -1}, "first", "first must be at least 0"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_place(body: Any, where: str, words: str) -> None:
@@ -194,9 +197,15 @@ def test_numbers_without_bounds_are_refused_or_passed_on_whole(value: bytes) -> 
 
 
 def test_too_many_or_too_long_lines_are_told_before_any_work() -> None:
+    limits = ServeSettings(lines_per_request=5, characters_per_line=10)
+
+    def sent(path: str, body: Any, room: FakeRoom) -> httpx.Response:
+        return posted_to(path, body, room, lines_per_request=5, characters_per_line=10)
+
     for path, body, where in (
         ("/api/run", {"lines": ["a"] * 6}, "lines"),
         ("/api/run", {"lines": ["a", "b" * 11]}, "lines.1"),
+        ("/api/run", {"lines": ["b" * 11], "stream": True}, "lines.0"),
         ("/api/score", {"rows": [["a", "b"]] * 6}, "rows"),
         ("/api/score", {"rows": [["a", "b" * 11]]}, "rows.0.1"),
         ("/api/score", {"rows": [["a"]]}, "rows.0"),
@@ -206,13 +215,13 @@ def test_too_many_or_too_long_lines_are_told_before_any_work() -> None:
         ("/v1/completions", {"model": "writer", "prompt": ["a"] * 6}, None),
         ("/v1/completions", {"model": "writer", "prompt": "b" * 11}, None),
     ):
-        room = FakeRoom()
-        reply = posted_to(path, body, room, lines_per_request=5, characters_per_line=10)
+        room = FakeRoom(limits)
+        reply = sent(path, body, room)
         assert reply.status_code == 422, path
         assert room.calls == []
         if where is not None:
             assert error_of(reply)["where"] == where
-    fine = posted_to("/api/run", {"lines": ["a" * 10] * 5}, lines_per_request=5, characters_per_line=10)
+    fine = sent("/api/run", {"lines": ["a" * 10] * 5}, FakeRoom(limits))
     assert fine.status_code == 200
 
 
@@ -281,6 +290,17 @@ def test_a_look_passes_everything_on() -> None:
     (_, call) = room.calls[0]
     assert {key: call[key] for key in body} == body
     assert call["heads"] is False
+    assert call["show"] is None
+
+
+def test_a_look_has_what_python_can_show() -> None:
+    assert get_args(wire.Shown) == KINDS
+    room = FakeRoom()
+    posted_to("/api/look", {"line": "ab", "show": ["inputs"]}, room)
+    assert room.calls[0][1]["show"] == ["inputs"]
+    error = error_of(posted_to("/api/look", {"line": "ab", "show": ["inputs", "magic"]}))
+    assert error["where"] == "show.1"
+    assert "show.1 must be 'attention'" in error["message"]
 
 
 def test_models_and_what_is_known_of_one() -> None:

@@ -150,6 +150,10 @@ def test_scores_and_looks(server: Live, models: dict[str, Path]) -> None:
     )
     document = asked(server, "POST", "api/look", {"line": "abc"}).json()
     assert document["source"][:3] == ["a", "b", "c"]
+    text = {"q": "abc", "source": "de", "target": "en", "scores": True, "alignments": True}
+    translated = asked(server, "POST", "translate", text).json()
+    assert translated["alignments"]["links"] == document["alignment"]
+    assert translated["scores"] == pytest.approx([document["n_best"][0]["log_probability"]], abs=1e-4)
     assert asked(server, "POST", "api/run", {"lines": ["a"], "settings": {"beam_sise": 4}}).status_code == 422
 
 

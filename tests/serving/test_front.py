@@ -256,3 +256,27 @@ def test_a_worker_that_begins_what_was_left_before_is_freed(
         await until(lambda: worker.killed)
 
     asyncio.run(check())
+
+
+def test_lines_of_a_file_that_is_sent_in_parts_keep_their_numbers(tmp_path: Path) -> None:
+    """Also where parts of two files are answered together: what is sampled depends on a line's number."""
+
+    async def check() -> None:
+        room, (worker,) = made_up(tmp_path)
+        parts = [("ab", 0), ("c", 64), ("d", 0)]
+        asked = [
+            asyncio.create_task(texts(room.answer("m0", list(lines), first=first, details=False)))
+            for lines, first in parts
+        ]
+        await until(lambda: len(worker.batches) == 1)
+        (message,) = worker.asked("answer")
+        assert sorted(zip(message["lines"], message["numbers"], strict=True)) == [
+            ("a", 0),
+            ("b", 1),
+            ("c", 64),
+            ("d", 0),
+        ]
+        worker.say(answers(message))
+        assert await asyncio.gather(*asked) == [["a", "b"], ["c"], ["d"]]
+
+    asyncio.run(check())

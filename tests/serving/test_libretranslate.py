@@ -37,6 +37,38 @@ def test_alternatives() -> None:
     assert several.json() == {"translatedText": ["JA"], "alternatives": [["JA!"]]}
 
 
+def test_scores() -> None:
+    asked = {"q": "ja", "source": "de", "target": "en", "scores": True}
+    assert posted_to("/translate", asked).json() == {"translatedText": "JA", "scores": [0.0]}
+    several = posted_to("/translate", asked | {"q": ["ja", "so"], "alternatives": 1}).json()
+    assert several["scores"] == [[0.0, -1.0]] * 2
+    assert form("q=ja&source=de&target=en&scores=true").json()["scores"] == [0.0]
+
+
+def test_alignments() -> None:
+    room = FakeRoom()
+    asked = {"q": ["ja", " "], "source": "de", "target": "en", "alignments": True}
+    found = posted_to("/translate", asked, room).json()["alignments"]
+    assert found[0] == {"source": ["j", "a"], "target": ["J", "A"], "links": [[0, 0], [1, 1]]}
+    assert found[1] == {"source": [], "target": [], "links": []}
+    ((_, look),) = [call for call in room.calls if call[0] == "look"]
+    assert (look["line"], look["target"]) == ("ja", "JA"), "of the answer that is given, not of another one"
+    assert posted_to("/translate", asked | {"q": "ja"}).json()["alignments"] == found[0]
+    many = FakeRoom()
+    reply = posted_to("/translate", asked | {"q": ["ja"] * 17}, many)
+    assert (reply.status_code, many.calls) == (422, [])
+
+
+def test_a_model_without_alignments_says_why() -> None:
+    class Plain(FakeRoom):
+        async def look(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+            return {"refused": {"alignment": "no alignment: the decoder does not attend to the source"}}
+
+    reply = posted_to("/translate", {"q": "ja", "source": "de", "target": "en", "alignments": True}, Plain())
+    assert reply.status_code == 422
+    assert "does not attend to the source" in reply.text
+
+
 def test_forms_are_read_too() -> None:
     assert form("q=gr%C3%BC%C3%9Fe+dich&source=de&target=en").json() == {"translatedText": "GRÜSSE DICH"}
     assert form("q=ja&source=de&target=en&alternatives=1").json()["alternatives"] == ["JA!"]

@@ -3,6 +3,9 @@
 import asyncio
 import socket
 
+import pytest
+
+from clearhead.errors import ClearheadError
 from clearhead.serving.server import _listening
 from clearhead.serving.settings import ServeSettings
 
@@ -33,3 +36,13 @@ def test_small_answers_are_not_held_back() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as plain:
         plain.bind(("127.0.0.1", 0))
         assert asyncio.run(delayed(plain))
+
+
+@pytest.mark.parametrize("host", ["a" * 300, "a..b"])
+def test_a_host_that_is_no_name_is_refused_in_words(host: str) -> None:
+    """Python's resolver raises UnicodeError for these, which is no OSError."""
+    with (
+        pytest.raises(ClearheadError, match="is no name of a machine"),
+        _listening(ServeSettings(host=host, port=0)),
+    ):
+        pass

@@ -226,7 +226,7 @@ def test_scores_are_those_of_python(room: Room, runner: asyncio.Runner, models: 
 
 def test_what_cannot_be_scored_is_refused(room: Room, runner: asyncio.Runner) -> None:
     for model, rows, where, words in (
-        ("pairs", [["a", "A"], ["b"]], "rows.1", "2 texts: source, target"),
+        ("pairs", [["a", "A"], ["b"]], "rows.1", "1 columns, but this model has source, target"),
         ("encoder", [["a"]], "model", "masked tokens"),
         ("classifier", [["up", "a"], ["sideways", "b"]], "rows.1", "unknown"),
     ):
@@ -261,14 +261,15 @@ def test_a_trace_has_the_probability_of_every_token(
 
 
 def test_a_look_is_the_document_of_the_page(room: Room, runner: asyncio.Runner, models: dict[str, Path]) -> None:
-    async def asked() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    async def asked() -> tuple[dict[str, Any], ...]:
         return await asyncio.gather(
             room.look("pairs", "abc"),
             room.look("pairs", "abc", heads=True, without=["cross.1.2"], at=0, against="A"),
             room.look("classifier", "a b c"),
+            room.look("pairs", "abc", show=["inputs", "occlusion"], at=1),
         )
 
-    plain, other, labels = runner.run(asked())
+    plain, other, labels, slow = runner.run(asked())
     model = load(models["pairs"])
     wanted = packed(model.look("abc").named("pairs").document(rivals=True))
     assert json.loads(json.dumps(wanted)) == plain
@@ -276,6 +277,11 @@ def test_a_look_is_the_document_of_the_page(room: Room, runner: asyncio.Runner, 
     assert all("importance" in head for head in other["heads"])
     assert not any("importance" in head for head in plain["heads"])
     assert labels["family"] == "classifier"
+    traced = model.look("abc").inputs(at=1)
+    assert [one["at"] for one in slow["inputs"]] == [1]
+    assert slow["inputs"][0]["source"] == pytest.approx(traced.source, abs=1e-6)
+    assert len(slow["occlusion"]) == len(plain["answer"])
+    assert "inputs" not in plain
     with pytest.raises(Refused, match=r"cross\.9\.9"):
         runner.run(room.look("pairs", "abc", without=["cross.9.9"]))
     with pytest.raises(Refused):
@@ -322,7 +328,7 @@ def test_facts_of_models(room: Room) -> None:
         ({"n_best": 3, "settings": {"beam_size": 2}}, "n_best", "beam_size ≥ 3"),
         ({"lines": ["ok", "a\ud800"]}, "lines.1", "surrogate"),
         ({"lines": ["ok", "a" * 20_001]}, "lines.1", "20,001 characters"),
-        ({"lines": ["a"] * 2_001}, "lines", "2,001 lines"),
+        ({"lines": ["a"] * 2_001}, "lines", "2,001 are too many"),
     ],
 )
 def test_what_cannot_be_answered_is_refused_with_its_place(

@@ -26,6 +26,7 @@ COUNTS = {
     "data file": 34,
     "command line": 28,
     "look": 18,
+    "serve": 14,
     "surroundings": 3,
 }
 """Cases of each kind; those that train or start Python anew are fewer."""

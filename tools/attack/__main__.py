@@ -23,9 +23,9 @@ INTRODUCTION = """\
 
 Written by `python -m tools.attack --page docs/evidence/attack.md`, which is a part of `make prove`. Every input is a
 command with something bad about it: a damaged run folder, a model file that lies under a right checksum, an absurd
-recipe or way of decoding, broken data, words without sense, odd surroundings. It is a fault to print a traceback, to
-report a bug, to hang for a minute, to die of a signal, to end with an exit code that does not fit or without a message,
-and to resume a run to other weights than those of the undisturbed one.
+recipe or way of decoding, broken data, words without sense, a server that cannot start, odd surroundings. It is a fault
+to print a traceback, to report a bug, to hang for a minute, to die of a signal, to end with an exit code that does not
+fit or without a message, and to resume a run to other weights than those of the undisturbed one.
 """
 FAULTS = ("traceback", "hang", "crash", "code", "silence", "damage")
 """The kinds of fault, the columns of the table."""

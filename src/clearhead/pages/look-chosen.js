@@ -37,9 +37,11 @@ function whereRows(look, from) {
   ].flat();
 }
 
-function where(look, state) {
+function where(look, state, act) {
   const from = look.from(state.measure, state.at);
   const title = "From where";
+  if (from.missing && look.held.refused?.[state.measure]) return missing(title, refusal(look, state.measure));
+  if (from.missing && act.slow && look.row(state.at) !== null) return missing(title, act.slow.offer(look, state, act));
   if (from.missing) return missing(title, `The document has no ${state.measure} for this token.`, from.missing);
   const rows = whereRows(look, from);
   if (!rows.length) return missing(title, refusal(look, state.measure, "The document does not say."));
@@ -149,6 +151,6 @@ export function chosenPanel(look, state, act) {
         p === null ? null : html("span", {}, look.answer.length > 1 ? " · " : "", "p = ", html("b", { "data-p": p }, exact(p))),
         others.length ? " · or " : null,
         others.map((one, i) => [i ? ", " : "", html("span", { class: "rival" }, look.token(one.token)), ` ${percent(one.probability)}`]))),
-    html("div", { class: "three" }, where(look, state), when(look, state), who(look, state, act)),
+    html("div", { class: "three" }, where(look, state, act), when(look, state), who(look, state, act)),
   ];
 }

@@ -124,11 +124,11 @@ export class Look {
 
   entry(name, at) { return (this.held[name] || []).find((one) => one.at === at) || null; }
 
-  // measures that the document holds, the most faithful first
-  measures() {
+  // measures that the document holds, the most faithful first, and those that can be asked for
+  measures(more = []) {
     return MEASURES.filter((name) => {
       const held = this.held[name];
-      return Array.isArray(held) ? held.length : held && Object.keys(held).length;
+      return more.includes(name) || (Array.isArray(held) ? held.length : held && Object.keys(held).length);
     });
   }
 
@@ -139,7 +139,10 @@ export class Look {
       const one = this.entry(measure, at);
       if (!one) return { ...found, missing: `clearhead look … --at ${at + 1} --show ${measure}` };
       const note = measure === "inputs" ? ` (Δ ${one.delta.toFixed(4)}, error ${(100 * Math.abs(one.error)).toFixed(2)} %, ${one.steps} steps)` : "";
-      return { ...found, source: one.source || null, prefix: one.prefix || null, signed: true, sentence: found.sentence + note };
+      const { source = null, prefix = null } = one;
+      // what is hidden of a language model is what it has read
+      const sides = this.source.length ? { source, prefix } : { prefix: prefix || source.slice(0, this.row(at) + 1) };
+      return { ...found, ...sides, signed: true, sentence: found.sentence + note };
     }
     if (this.oneSided) {
       const where = this.place(at);

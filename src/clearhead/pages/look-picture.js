@@ -3,16 +3,21 @@
 import { html, svg, exact } from "./look-dom.js";
 import { withCursor } from "./look-cursor.js";
 
-function grey(image) {
-  const rows = image.pixels.map((row) => row.map((pixel) => (Array.isArray(pixel) ? pixel.reduce((a, b) => a + b, 0) / pixel.length : pixel)));
-  const all = rows.flat();
-  const [low, high] = [Math.min(...all), Math.max(...all)];
-  return rows.map((row) => row.map((pixel) => (pixel - low) / (high - low || 1)));
+// the colour of every pixel; grey unless there are three channels
+function colours({ pixels }) {
+  const all = pixels.flat(2);
+  const low = all.reduce((a, b) => Math.min(a, b));
+  const wide = all.reduce((a, b) => Math.max(a, b)) - low || 1;
+  return pixels.map((row) => row.map((pixel) => {
+    const levels = [pixel].flat().map((value) => 255 * (value - low) / wide);
+    const grey = levels.reduce((a, b) => a + b) / levels.length;
+    return `rgb(${(levels.length === 3 ? levels : [grey, grey, grey]).map(Math.round).join()})`;
+  }));
 }
 
 // the picture as SVG: its pixels, and over every patch the weight
 export function patchPicture(image, weights, side) {
-  const pixels = grey(image);
+  const pixels = colours(image);
   const [tall, wide] = [pixels.length, pixels[0].length];
   const dot = side / Math.max(tall, wide);
   const size = dot * image.patch;
@@ -21,10 +26,9 @@ export function patchPicture(image, weights, side) {
   const most = Math.max(1e-12, ...sizes) - least || 1;
   return svg(
     "svg", { class: "fig", width: dot * wide, height: dot * tall, viewBox: `0 0 ${dot * wide} ${dot * tall}`, "aria-hidden": "true" },
-    svg("g", { class: weights.length ? "faint" : null }, pixels.flatMap((row, y) => row.map((value, x) => {
-      const level = Math.round(255 * value);
-      return svg("rect", { x: x * dot, y: y * dot, width: dot + 0.3, height: dot + 0.3, fill: `rgb(${level},${level},${level})` });
-    }))),
+    svg("g", { class: weights.length ? "faint" : null }, pixels.flatMap((row, y) => row.map((pixel, x) => svg("rect", {
+      x: x * dot, y: y * dot, width: dot + 0.3, height: dot + 0.3, fill: pixel,
+    })))),
     weights.map((weight, i) => svg("rect", {
       class: weight < 0 ? "over minus" : "over plus", x: (i % image.columns) * size, y: Math.floor(i / image.columns) * size,
       width: size, height: size, "fill-opacity": (0.75 * (Math.abs(weight) - least) / most).toFixed(3),

@@ -141,30 +141,25 @@ function firstChoice(look) {
   return best;
 }
 
-// what stands in place of the title where a page shows the look below its own answer
-function withoutBar(look, act) {
-  const off = look.held.without || [];
-  return off.length ? html("p", { class: "off" }, `Without ${off.join(", ")} the answer is `, html("b", {}, look.held.answer_text),
-    act.ask && [" ", html("button", { type: "button", class: "quiet", onclick: () => act.ask({ without: [] }) }, "all heads on")]) : "";
-}
-
 let redraw = () => {};
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw());
 
-// show a document in an element: alone, or inside of another page; ask(request), where a server answers, gets another
-// document, or null; kept is what was chosen in the one before
-export function show(held, root, { ask = null, inside = false, kept = {} } = {}) {
+// show a document in an element: alone, or inside of another page, which says what stands above it; ask(request), where
+// a server answers, gets another document, or null, and slow has what it computes only if asked to; kept is what was
+// chosen in the one before
+export function show(held, root, { ask = null, slow = null, inside = null, kept = {} } = {}) {
   const look = new Look(held);
-  const measures = look.measures();
+  const measures = look.measures(slow?.measures);
   const { region, say } = announcer();
   const state = { at: firstChoice(look), against: null, measure: measures[0] || "attention", head: null, order: "importance", weights: look.stacks("norms").length ? "norms" : "attention" };
   if (kept.at < look.answer.length) state.at = kept.at;
+  if (measures.includes(kept.measure)) state.measure = kept.measure;
   if (kept.head && look.named(kept.head, "attention")) state.head = kept.head;
   const first = html("section", { class: "first" });
   const chosen = html("section", { class: "chosen-panel", "aria-labelledby": "chosen" });
   const beam = html("div");
   const heads = html("section", { class: "heads-panel", "aria-labelledby": "heads" });
-  const act = { root, say, ask: ask && ((request) => ask(request).then((next) => next && show(next, root, { ask, inside, kept: state }))) };
+  const act = { root, say, slow, ask: ask && ((request) => ask(request).then((next) => next && show(next, root, { ask, slow, inside, kept: state }))) };
   const drawFirst = () => {
     const made = firstScreen(look, state, act);
     first.replaceChildren(
@@ -207,7 +202,7 @@ export function show(held, root, { ask = null, inside = false, kept = {} } = {})
       if (before) root.querySelector(`[data-head="${before}"]`)?.focus({ preventScroll: true });
     },
   });
-  root.replaceChildren(inside ? withoutBar(look, act) : topBar(look), html(inside ? "div" : "main", {}, first, chosen, beam, heads, region), notes(look));
+  root.replaceChildren(inside ? inside(look, act) : topBar(look), html(inside ? "div" : "main", {}, first, chosen, beam, heads, region), notes(look));
   drawFirst();
   requestAnimationFrame(() => setTimeout(() => {
     performance.mark("first-picture");

@@ -1,7 +1,7 @@
 // The form: a text, how to answer it, and what of that the server needs to know.
 
 import { html } from "./look-dom.js";
-import { drawingPad } from "./serve-pad.js";
+import { drawingPad, penFor } from "./serve-pad.js";
 
 const WORDS = {
   seq2seq: ["Text", "Type a text and press Enter"], recurrent: ["Text", "Type a text and press Enter"],
@@ -9,20 +9,21 @@ const WORDS = {
   classifier: ["Text", "A text to classify"],
 };
 
-const MOST_PIXELS = 4096; // that are drawn by hand
+const MOST_NUMBERS = 4096; // of a picture that is drawn by hand
 
 function numberField(label, name, value, { least, most, step = 1, empty = "" }, changed) {
   return html("label", { class: "field" }, html("span", {}, label),
     html("input", { type: "number", name, min: least, max: most, step, value: value ?? "", placeholder: empty, inputmode: "decimal", onchange: changed }));
 }
 
-// settings that suit a family; read() gives { alternatives, settings }
+// settings that suit a family; read(seed) gives { alternatives, settings }, with this seed unless there is one in the form
 export function settingsPanel(facts, changed) {
+  const own = facts.decoding; // what is answered by where nothing is said
   const form = html("div", { class: "fields" });
   const field = (name) => form.querySelector(`[name="${name}"]`);
   const sampled = () => field("sample")?.checked || false;
   const toggled = () => {
-    for (const name of ["temperature", "top_k"]) field(name).closest("label").hidden = !sampled();
+    for (const name of ["temperature", "top_k", "seed"]) field(name).closest("label").hidden = !sampled();
     for (const name of ["beam_size", "alternatives"]) field(name).closest("label").hidden = sampled();
     changed();
   };
@@ -30,9 +31,10 @@ export function settingsPanel(facts, changed) {
     form.append(
       numberField("Beam", "beam_size", null, { least: 1, most: 64, empty: String(facts.beam_size) }, changed),
       numberField("Alternatives", "alternatives", 4, { least: 1, most: 16 }, changed),
-      html("label", { class: "field check" }, html("input", { type: "checkbox", name: "sample", onchange: toggled }), html("span", {}, "Sample")),
-      numberField("Temperature", "temperature", 1, { least: 0.05, most: 5, step: 0.05 }, changed),
-      numberField("Top k", "top_k", null, { least: 1, most: 1000, empty: "all" }, changed),
+      html("label", { class: "field check" }, html("input", { type: "checkbox", name: "sample", checked: own.sample, onchange: toggled }), html("span", {}, "Sample")),
+      numberField("Temperature", "temperature", own.temperature, { least: 0.05, most: 5, step: 0.05 }, changed),
+      numberField("Top k", "top_k", own.top_k, { least: 1, most: 1e8, empty: "all" }, changed),
+      numberField("Seed", "seed", null, { least: 0, most: 2 ** 53 - 1, empty: "another each time" }, changed),
     );
     toggled();
   }
@@ -40,9 +42,11 @@ export function settingsPanel(facts, changed) {
   const read = (seed) => {
     const settings = {};
     if (sampled()) {
-      Object.assign(settings, { sample: true, seed, temperature: value("temperature") ?? 1 });
-      if (value("top_k") !== null) settings.top_k = value("top_k");
-    } else if (value("beam_size") !== null) settings.beam_size = value("beam_size");
+      Object.assign(settings, { sample: true, seed: value("seed") ?? seed, temperature: value("temperature") ?? own.temperature, top_k: value("top_k") });
+    } else {
+      if (own.sample) settings.sample = false;
+      if (value("beam_size") !== null) settings.beam_size = value("beam_size");
+    }
     const beam = settings.beam_size ?? facts.beam_size;
     return { settings, sampled: sampled(), beam, alternatives: facts.streams && !sampled() ? value("alternatives") ?? 1 : 1, live: facts.streams && (sampled() || beam === 1) };
   };
@@ -79,7 +83,8 @@ export function askForm({ asked, stopped, tuned }) {
   };
   const suitPad = ({ picture }) => {
     const [rows, columns, channels] = picture || [];
-    drawing = channels === 1 && rows * columns <= MOST_PIXELS ? drawingPad({ rows, columns, drew: (text) => { input.value = text; grow(); asked(text); } }) : null;
+    const pen = penFor(channels);
+    drawing = pen && rows * columns * channels <= MOST_NUMBERS ? drawingPad({ rows, columns, pen, drew: (text) => { input.value = text; grow(); asked(text); } }) : null;
     pad.replaceChildren(drawing?.element || "");
   };
   return {

@@ -36,7 +36,7 @@ function parts(lines) {
 // answer some lines by one request; if that is too much for the server, by two
 async function answerSome(lines, first, body, options) {
   try {
-    return (await request("/api/run", { ...body, lines, details: true }, { ...options, tries: Infinity })).results;
+    return (await request("/api/run", { ...body, lines, first, details: true }, { ...options, tries: Infinity })).results;
   } catch (error) {
     if (!(error instanceof Trouble)) throw error;
     if ((error.kind === "large" || error.kind === "late") && lines.length > 1) {

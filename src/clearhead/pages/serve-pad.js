@@ -1,37 +1,70 @@
-// A pad to draw on, for models that read pixels of one channel: by mouse, by finger, by keys, or from an image file.
+// A pad to draw on, for models that read pixels of one channel or of red, green and blue: by mouse, by finger, by keys, or
+// from an image file.
 
 import { html, short } from "./look-dom.js";
 import { withCursor } from "./look-cursor.js";
 
 const PAD_SIDE = 264; // pixels of the longer side
 const BRUSH = 1.15; // cells from its middle to where it leaves nothing
-const INK = 1; // the number that stands for full ink, as in the task digits
+const FULL = 1; // the number that stands for full ink, as in the task digits
+
+// ink: one number a pixel, the darker the more; dark lines on white become ink
+const INK = {
+  channels: 1, full: "Full ink",
+  brush: () => [1],
+  laid: (before, share) => [Math.max(before[0], share)],
+  style: ([value], ink) => [ink, value],
+  fromImage(levels) {
+    const ink = levels.map((level) => [level.reduce((sum, value) => sum + value) / 3]);
+    const pale = ink.reduce((sum, [value]) => sum + value, 0) > ink.length / 2;
+    return pale ? ink.map(([value]) => [1 - value]) : ink;
+  },
+};
+
+// colours: red, green and blue of a pixel, side by side
+const COLOUR = {
+  channels: 3, full: "Full brightness",
+  brush: (chosen) => [1, 3, 5].map((at) => parseInt(chosen.slice(at, at + 2), 16) / 255),
+  laid: (before, share, brush) => before.map((value, c) => value + (brush[c] - value) * share),
+  style: (pixel) => [`rgb(${pixel.map((value) => Math.round(255 * value)).join()})`, 1],
+  fromImage: (levels) => levels,
+};
+
+// how pixels of so many channels are drawn; undefined if they are not
+export function penFor(channels) { return [INK, COLOUR].find((one) => one.channels === channels); }
 
 // drew(text) gets the picture as numbers after each stroke
-export function drawingPad({ rows, columns, drew }) {
+export function drawingPad({ rows, columns, pen, drew }) {
   const cell = PAD_SIDE / Math.max(rows, columns);
-  const ink = new Float64Array(rows * columns);
+  const nothing = new Array(pen.channels).fill(0);
+  let pixels = Array.from({ length: rows * columns }, () => nothing);
   const canvas = html("canvas", { width: 2 * cell * columns, height: 2 * cell * rows, "aria-hidden": "true" });
-  const full = html("input", { type: "number", min: 0.01, max: 255, step: "any", value: INK, onchange: () => tell() });
+  const full = html("input", { type: "number", min: 0.01, max: 255, step: "any", value: FULL, onchange: () => tell() });
+  const chosen = html("input", { type: "color", value: "#ffffff" });
   let here = [0, 0];
   const paint = () => {
-    const pen = canvas.getContext("2d");
-    const colour = getComputedStyle(canvas);
-    pen.clearRect(0, 0, canvas.width, canvas.height);
-    pen.fillStyle = colour.color;
-    ink.forEach((value, at) => {
-      pen.globalAlpha = value;
-      pen.fillRect(2 * cell * (at % columns), 2 * cell * Math.floor(at / columns), 2 * cell, 2 * cell);
+    const context = canvas.getContext("2d");
+    const ink = getComputedStyle(canvas).color;
+    context.clearRect(0, 0, canvas.width, canvas.height);
+    pixels.forEach((pixel, at) => {
+      [context.fillStyle, context.globalAlpha] = pen.style(pixel, ink);
+      context.fillRect(2 * cell * (at % columns), 2 * cell * Math.floor(at / columns), 2 * cell, 2 * cell);
     });
   };
-  const tell = () => { if (ink.some((value) => value > 0)) drew(Array.from(ink, (value) => Number((value * (Number(full.value) || INK)).toFixed(2))).join(" ")); };
+  const tell = () => {
+    if (pixels.some((pixel) => pixel.some((value) => value > 0))) drew(pixels.flat().map((value) => Number((value * (Number(full.value) || FULL)).toFixed(2))).join(" "));
+  };
   const dab = (y, x) => {
-    for (let i = 0; i < rows; i += 1) for (let j = 0; j < columns; j += 1) ink[i * columns + j] = Math.max(ink[i * columns + j], Math.min(1, 1.4 * (1 - Math.hypot(i + 0.5 - y, j + 0.5 - x) / BRUSH)));
+    const brush = pen.brush(chosen.value);
+    pixels = pixels.map((pixel, at) => {
+      const share = Math.min(1, 1.4 * (1 - Math.hypot(Math.floor(at / columns) + 0.5 - y, (at % columns) + 0.5 - x) / BRUSH));
+      return share > 0 ? pen.laid(pixel, share, brush) : pixel;
+    });
   };
   const { whole, readout } = withCursor({
     drawing: canvas, rows, columns, label: "Draw here: arrows move, the space bar inks or clears a pixel", at: here, moved: (i, j) => { here = [i, j]; },
     box: (i, j) => ({ left: j * cell, top: i * cell, width: cell, height: cell }),
-    words: (i, j) => `row ${i + 1}, column ${j + 1}: ${short(ink[i * columns + j])}`, find: (x, y) => [y / cell, x / cell],
+    words: (i, j) => `row ${i + 1}, column ${j + 1}: ${pixels[i * columns + j].map(short).join(" ")}`, find: (x, y) => [y / cell, x / cell],
   });
   let last = null; // where the brush was, while it is down
   const stroked = (event) => {
@@ -52,26 +85,26 @@ export function drawingPad({ rows, columns, drew }) {
     if (event.key !== " ") return;
     event.preventDefault();
     const at = here[0] * columns + here[1];
-    ink[at] = ink[at] > 0 ? 0 : 1;
+    pixels[at] = pixels[at].some((value) => value > 0) ? nothing : pen.brush(chosen.value);
     paint();
     tell();
   });
-  // an image file, as large as the pad; dark lines on white become ink
+  // an image file, made as large as the pad
   const load = async (file) => {
-    const small = html("canvas", { width: columns, height: rows });
-    const pen = small.getContext("2d");
-    pen.drawImage(await createImageBitmap(file), 0, 0, columns, rows);
-    const { data } = pen.getImageData(0, 0, columns, rows);
-    ink.forEach((_, at) => { ink[at] = (data[4 * at] + data[4 * at + 1] + data[4 * at + 2]) / 765; });
-    if (ink.reduce((sum, value) => sum + value, 0) > ink.length / 2) ink.forEach((value, at) => { ink[at] = 1 - value; });
+    const small = html("canvas", { width: columns, height: rows }).getContext("2d");
+    small.drawImage(await createImageBitmap(file), 0, 0, columns, rows);
+    const { data } = small.getImageData(0, 0, columns, rows);
+    pixels = pen.fromImage(pixels.map((_, at) => Array.from(data.subarray(4 * at, 4 * at + 3), (level) => level / 255)));
     paint();
     tell();
   };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
-  const clear = html("button", { type: "button", class: "plain", onclick: () => { ink.fill(0); paint(); } }, "Clear");
+  const clear = html("button", { type: "button", class: "plain", onclick: () => { pixels = pixels.map(() => nothing); paint(); } }, "Clear");
+  const field = (words, input) => html("label", { class: "field" }, html("span", {}, words), input);
+  if (pen.channels > 1) paint(); // black, where ink shows the paper
   return {
     load,
     element: html("div", { class: "pad" }, whole, html("div", { class: "beside-pad" }, readout, html("p", { class: "note" }, "Draw with the mouse or a finger; or drop an image."),
-      html("label", { class: "field" }, html("span", {}, "Full ink"), full), clear)),
+      pen.channels > 1 ? field("Colour", chosen) : null, field(pen.full, full), clear)),
   };
 }

@@ -6,6 +6,7 @@ import { request, stream, useToken } from "./serve-api.js";
 import { askForm, settingsPanel } from "./serve-ask.js";
 import { alternatives, candidates, whole, written } from "./serve-answer.js";
 import { aboutModel } from "./serve-about.js";
+import { slowMeasures, withoutBar } from "./serve-look.js";
 import { filePanel, linesOf } from "./serve-file.js";
 
 const MOST_KEPT = 12; // earlier answers
@@ -38,7 +39,7 @@ export class ServePage {
     this.earlier = html("section", { class: "earlier" });
     this.tuning = html("div", { class: "tuning", hidden: true });
     this.about = html("details", { class: "more", ontoggle: () => { if (this.about.open) this.tellAbout(); } });
-    this.files = filePanel({ body: () => ({ model: this.facts.name, settings: this.settings.read(this.number).settings }), say, image: (file) => this.ask.image(file) });
+    this.files = filePanel({ body: () => ({ model: this.facts.name, settings: this.settings.read(this.facts.decoding.seed).settings }), say, image: (file) => this.ask.image(file) });
     this.head = html("header", { class: "bar" });
     this.main = html("main", {}, this.ask.form, this.tuning, this.answer, this.look, this.files.panel, this.earlier, this.about);
     root.replaceChildren(this.head, this.main, region);
@@ -195,7 +196,8 @@ export class ServePage {
     if (!held || !fresh()) { if (fresh()) this.look.querySelector(".note")?.remove(); return; }
     this.look.replaceChildren();
     const place = at === undefined ? undefined : Math.min(at + (held.given || 0), held.answer.length - 1);
-    show(held, this.look, { ask: (change) => ask(change).then((next) => (fresh() ? next : null)), inside: true, kept: { at: place } });
+    const another = (change) => ask(change).then((next) => (fresh() ? next : null));
+    show(held, this.look, { ask: another, slow: slowMeasures(another), inside: withoutBar, kept: { at: place } });
     if (at !== undefined) this.look.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
     this.say("Looked inside");
   }

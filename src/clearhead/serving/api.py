@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from clearhead.serving.endpoints import Endpoint, ServedCall
 from clearhead.serving.events import opened
 from clearhead.serving.faults import Refused, TooLate
+from clearhead.serving.limits import require_lines
 from clearhead.serving.replies import JSON, json_reply
 from clearhead.serving.shapes import LineAnswer, StreamPiece
 from clearhead.serving.wire import (
@@ -21,19 +22,18 @@ from clearhead.serving.wire import (
     RunRequest,
     ScoreReply,
     ScoreRequest,
-    require_lines,
-    require_text,
 )
 
 
 async def _run(call: ServedCall) -> ASGIApp:
     asked: RunRequest = call.body
-    require_lines(asked.lines, call.settings)
     if asked.stream:
         return await _run_stream(call, asked)
     name = call.room.facts(asked.model).name
     wanted = asked.details or asked.n_best > 1
-    found = await call.room.answer(name, asked.lines, settings=asked.settings, n_best=asked.n_best, details=wanted)
+    found = await call.room.answer(
+        name, asked.lines, settings=asked.settings, n_best=asked.n_best, details=wanted, first=asked.first
+    )
     content: dict[str, Any] = {"model": name, "answers": [line.text for line in found]}
     if wanted:
         content["results"] = [_result(line) for line in found]
@@ -41,10 +41,13 @@ async def _run(call: ServedCall) -> ASGIApp:
 
 
 async def _run_stream(call: ServedCall, asked: RunRequest) -> ASGIApp:
+    require_lines(asked.lines, call.settings)  # the room would call the one line "line"
     if len(asked.lines) != 1:
         raise Refused("stream", "one line is answered piece by piece, not several")
     if asked.n_best > 1:
         raise Refused("n_best", "a stream has one answer")
+    if asked.first:
+        raise Refused("first", "a stream is no part of a file")
     pieces = call.room.stream(asked.model, asked.lines[0], settings=asked.settings)
     return await opened(pieces, _event, call.path)
 
@@ -59,23 +62,12 @@ def _result(line: LineAnswer) -> dict[str, Any]:
 
 async def _score(call: ServedCall) -> ASGIApp:
     asked: ScoreRequest = call.body
-    if len(asked.rows) > call.settings.lines_per_request:
-        most = call.settings.lines_per_request
-        raise Refused("rows", f"{len(asked.rows):,} are too many: a request may have {most:,}")
     facts = call.room.facts(asked.model)
-    for index, row in enumerate(asked.rows):
-        if facts.columns and len(row) != len(facts.columns):
-            columns = ", ".join(facts.columns)
-            raise Refused(f"rows.{index}", f"rows.{index} has {len(row)} columns, but this model has {columns}")
-        for column, text in enumerate(row):
-            require_text(text, call.settings, f"rows.{index}.{column}")
     return json_reply({"model": facts.name, "scores": await call.room.score(facts.name, asked.rows)})
 
 
 async def _look(call: ServedCall) -> ASGIApp:
     asked: LookRequest = call.body
-    for where in ("line", "target", "against"):
-        require_text(getattr(asked, where), call.settings, where)
     document = await call.room.look_as_json(
         asked.model,
         asked.line,
@@ -85,6 +77,7 @@ async def _look(call: ServedCall) -> ASGIApp:
         without=asked.without,
         n_best=asked.n_best,
         heads=asked.heads,
+        show=asked.show,
         settings=asked.settings,
     )
     return Response(document, media_type=JSON)

@@ -50,6 +50,7 @@ class Job:
         sizes: characters of each.
         message: the message to a worker, without the lines.
         finish: called once, when all lines have their results or it has failed.
+        first: the number of its first line, by which sampling draws.
     """
 
     kind: JobKind
@@ -57,6 +58,7 @@ class Job:
     sizes: list[int]
     message: dict[str, Any]
     finish: Callable[[], None]
+    first: int = 0
     results: list[Any] = field(init=False)
     error: Exception | None = None
     ended: bool = False

@@ -126,14 +126,18 @@ def is_form(scope: Scope) -> bool:
 
 
 def _form(body: bytes) -> dict[str, Any]:
-    """The fields of a form; numbers are numbers, as a form has only text."""
+    """The fields of a form; numbers are numbers and true is true, as a form has only text."""
     try:
         fields = dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=20))
     except ValueError:
         raise BadBody("the body is not a form in UTF-8") from None
     alternatives = fields.get("alternatives", "")
     whole = alternatives.isascii() and alternatives.isdigit() and len(alternatives) < 10
-    return fields | ({"alternatives": int(alternatives)} if whole else {})
+    flags = {name: fields[name] == "true" for name in _FLAGS if fields.get(name) in ("true", "false")}
+    return fields | ({"alternatives": int(alternatives)} if whole else {}) | flags
+
+
+_FLAGS = ("scores", "alignments")
 
 
 def same_secret(given: str, token: str) -> bool:

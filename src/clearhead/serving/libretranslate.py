@@ -5,16 +5,21 @@ whatever is asked can be translated to.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from starlette.types import ASGIApp
 
 from clearhead.serving.endpoints import Endpoint, ServedCall
-from clearhead.serving.faults import Fault
+from clearhead.serving.faults import Fault, Refused
+from clearhead.serving.limits import require_lines
 from clearhead.serving.replies import json_reply
-from clearhead.serving.shapes import LineAnswer, ModelFacts
-from clearhead.serving.wire import LanguageEntry, TranslateReply, TranslateRequest, require_lines
+from clearhead.serving.room import Room
+from clearhead.serving.shapes import ModelFacts
+from clearhead.serving.wire import LanguageEntry, TranslateReply, TranslateRequest
 
 ANY = "auto"
+ALIGNED = 16
+"""Texts of a request that alignments are made of: each is a look of its own."""
 
 
 class NoSuchLanguage(Fault):
@@ -29,18 +34,31 @@ async def _translate(call: ServedCall) -> ASGIApp:
     require_lines(lines, call.settings, "q")
     if asked.format != "text":
         raise NoSuchLanguage(f"format must be text: markup is not translated, and {asked.format!r} would be damaged")
+    if asked.alignments and len(lines) > ALIGNED:
+        raise Refused("alignments", f"{len(lines):,} texts are too many: alignments are made of at most {ALIGNED}")
     model = chosen(translators(call.room.models()), asked.source, asked.target)
-    found = await call.room.answer(model.name, lines, n_best=asked.alternatives + 1, details=asked.alternatives > 0)
-    single = isinstance(asked.q, str)
-    content: dict[str, object] = {"translatedText": found[0].text if single else [line.text for line in found]}
+    details = asked.alternatives > 0 or asked.scores
+    found = await call.room.answer(model.name, lines, n_best=asked.alternatives + 1, details=details)
+    content: dict[str, list[Any]] = {"translatedText": [line.text for line in found]}
     if asked.alternatives:
-        others = [_others(line) for line in found]
-        content["alternatives"] = others[0] if single else others
-    return json_reply(content)
+        content["alternatives"] = [[answer["text"] for answer in line.answers[1:]] for line in found]
+    if asked.scores:
+        content["scores"] = [[answer["log_probability"] for answer in line.answers] for line in found]
+    if asked.alignments:
+        pairs = zip(lines, found, strict=True)
+        content["alignments"] = [await _aligned(call.room, model.name, line, answer.text) for line, answer in pairs]
+    single = isinstance(asked.q, str)
+    return json_reply({name: values[0] if single else values for name, values in content.items()})
 
 
-def _others(line: LineAnswer) -> list[str]:
-    return [str(answer["text"]) for answer in line.answers[1:]]
+async def _aligned(room: Room, model: str, line: str, answer: str) -> dict[str, Any]:
+    """Which token of a line each token of its answer comes from: a look, of which one is made at a time."""
+    if not line.strip() or not answer:
+        return {"source": [], "target": [], "links": []}
+    document = await room.look(model, line.strip(), target=answer, n_best=1, show=[])
+    if "alignment" not in document:
+        raise Refused("alignments", document["refused"]["alignment"])
+    return {"source": document["source"], "target": document["answer"], "links": document["alignment"]}
 
 
 def translators(models: Sequence[ModelFacts]) -> list[ModelFacts]:

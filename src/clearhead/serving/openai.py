@@ -14,11 +14,12 @@ from starlette.types import ASGIApp
 from clearhead.serving.endpoints import Endpoint, ServedCall
 from clearhead.serving.events import opened
 from clearhead.serving.faults import Fault, Refused, TooLate, UnknownModel
+from clearhead.serving.limits import require_lines
 from clearhead.serving.replies import json_reply
 from clearhead.serving.room import Room
 from clearhead.serving.shapes import LineAnswer, ModelFacts, TracedToken
 from clearhead.serving.stopping import StopFilter, cut_at
-from clearhead.serving.wire import CompletionReply, CompletionRequest, OpenAIModel, OpenAIModels, require_lines
+from clearhead.serving.wire import CompletionReply, CompletionRequest, OpenAIModel, OpenAIModels
 
 PROMPTS = 128
 """Prompts of one request."""

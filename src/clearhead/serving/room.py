@@ -18,6 +18,7 @@ from clearhead.serving.batching import Job, JobKind, LineBatch, Queue, next_numb
 from clearhead.serving.catalogue import Catalogue, Entry, Version, names_of, signature_of
 from clearhead.serving.faults import Busy, Fault, Refused, TooLate, WorkerLost
 from clearhead.serving.lane import LookLane
+from clearhead.serving.limits import require_lines, require_rows, require_text
 from clearhead.serving.settings import ServeSettings
 from clearhead.serving.shapes import LineAnswer, LineScore, ModelFacts, RoomState, StreamPiece, TracedToken
 from clearhead.serving.streams import OpenStream
@@ -195,6 +196,7 @@ class Room:
         n_best: int = 1,
         details: bool = True,
         verbatim: bool = False,
+        first: int = 0,
         deadline: float | None = None,
     ) -> list[LineAnswer]:
         """Answer lines, as ``clearhead run`` does: spaces around a line do not count, an empty line gets "".
@@ -206,10 +208,11 @@ class Room:
             n_best: answers to each line; the beam is made wide enough unless ``beam_size`` is given.
             details: whether log p, tokens and probabilities are wanted; without them it is faster.
             verbatim: whether lines are read as they are: spaces count, and empty lines are answered (for prompts).
+            first: the number of the first line, where they are part of a file: sampling draws by a line's number.
             deadline: seconds. Default: ``settings.deadline_seconds``.
         """
         version, lines = self._open(model), list(lines)
-        self._require(lines, "lines")
+        require_lines(lines, self.settings)
         if not 1 <= n_best <= self.settings.n_best:
             raise Refused("n_best", f"is {n_best}, and may be 1 to {self.settings.n_best}")
         asked = dict(settings or {})
@@ -221,9 +224,8 @@ class Room:
         beams = spec.beam_size if version.facts["streams"] and not spec.sample else 1
         budget = max(1, spec.budget // beams) * ROUNDS
         message = {"do": "answer", "settings": asked, "n_best": n_best, "details": details, "verbatim": verbatim}
-        found = await self._done(
-            version, lines, message, sizes=[len(line) for line in lines], budget=budget, deadline=deadline
-        )
+        sizes = [len(line) for line in lines]
+        found = await self._done(version, lines, message, sizes=sizes, budget=budget, first=first, deadline=deadline)
         if details:
             return [LineAnswer(*pair) for pair in found]
         return [LineAnswer([{"text": text} for text in texts], warnings) for texts, warnings in found]
@@ -236,10 +238,7 @@ class Room:
         columns = version.facts["columns"]
         if not columns:
             raise Refused("model", "an encoder gives masked tokens a probability, not lines")
-        for number, row in enumerate(cells):
-            if len(row) != len(columns):
-                raise Refused(f"rows.{number}", f"a row has {len(columns)} texts: {', '.join(columns)}")
-        self._require([cell for row in cells for cell in row], "rows", len(columns))
+        require_rows(cells, columns, self.settings)
         sizes = [sum(map(len, row)) for row in cells]
         budget = version.recipe.decoding.budget
         scores: list[LineScore] = await self._done(
@@ -255,7 +254,7 @@ class Room:
         Of an encoder-decoder only the answer's tokens. ``top``: how many likely tokens to list at each place.
         """
         version = self._open(model)
-        self._require([prompt], "prompt")
+        require_text(prompt, self.settings, "prompt")
         if not version.facts["streams"]:
             raise Refused("model", f"a model of family {version.facts['family']} does not write text")
         message = {"do": "trace", "prompt": prompt, "ids": list(ids), "top": top}
@@ -280,7 +279,7 @@ class Room:
         (``aclose``) to stop. Refusals come with the first item.
         """
         version, asked = self._open(model), dict(settings or {})
-        self._require([line], "line")
+        require_text(line, self.settings, "line")
         if not version.facts["streams"]:
             raise Refused("stream", f"a model of family {version.facts['family']} does not write text")
         spec = self._judged(version, asked)
@@ -323,6 +322,7 @@ class Room:
         without: Sequence[str] = (),
         n_best: int = 5,
         heads: bool = False,
+        show: Sequence[str] | None = None,
         settings: Mapping[str, Any] | None = None,
         deadline: float | None = None,
     ) -> dict[str, Any]:
@@ -337,11 +337,12 @@ class Room:
             without: names of heads to switch off, as ``["cross.2.5"]``.
             n_best: how many answers to list.
             heads: whether every head is switched off in turn, to tell its importance here; takes a while.
+            show: what is wanted, as for ``View.document``. Default: all but inputs and occlusion, which take a while.
             settings: settings of ``[decoding]`` by name.
             deadline: seconds. Default: ``settings.deadline_seconds``.
         """
-        message = {"target": target, "at": at, "against": against, "without": list(without), "heads": heads}
-        text = await self.look_as_json(model, line, **message, n_best=n_best, settings=settings, deadline=deadline)
+        asked = {"target": target, "at": at, "against": against, "without": list(without), "heads": heads, "show": show}
+        text = await self.look_as_json(model, line, **asked, n_best=n_best, settings=settings, deadline=deadline)
         document: dict[str, Any] = json.loads(text)
         return document
 
@@ -357,12 +358,14 @@ class Room:
     ) -> str:
         """The same as JSON, which nobody between the worker and the page has to read; the arguments are of ``look``."""
         version, chosen = self._open(model), dict(settings or {})
-        texts = [text for text in (asked.get("target"), asked.get("against")) if text is not None]
-        self._require([line, *texts, *asked.get("without", ())], "line")
+        for where, text in (("line", line), ("target", asked.get("target")), ("against", asked.get("against"))):
+            require_text(text, self.settings, where)
+        require_lines(asked.get("without", ()), self.settings, "without")
         if not 1 <= n_best <= self.settings.n_best:
             raise Refused("n_best", f"is {n_best}, and may be 1 to {self.settings.n_best}")
         self._judged(version, chosen)
-        usual: dict[str, Any] = {"target": None, "at": None, "against": None, "without": [], "heads": False}
+        usual: dict[str, Any] = {"without": [], "heads": False}
+        usual |= dict.fromkeys(("target", "at", "against", "show"))
         message = {"do": "look", "name": version.name, "line": line, "n_best": n_best, "settings": chosen}
         try:
             with self._using(version):
@@ -381,21 +384,6 @@ class Room:
             self._ends["busy"] += 1
             raise Busy("the server is stopping", 5.0)
         return self._catalogue[model].current
-
-    def _require(self, lines: Sequence[str], where: str, columns: int = 1) -> None:
-        """Refuse too many lines, lines that are too long, and what is no text."""
-        most, longest = self.settings.lines_per_request * columns, self.settings.characters_per_line
-        if len(lines) > most:
-            raise Refused(where, f"{len(lines) // columns:,} lines; a request may have {most // columns:,}")
-        for number, line in enumerate(lines):
-            if len(line) > longest or not line.isascii():
-                place = f"{where}.{number // columns}" if where in ("lines", "rows") else where
-                if len(line) > longest:
-                    raise Refused(place, f"has {len(line):,} characters; a line may have {longest:,}")
-                try:
-                    line.encode()
-                except UnicodeEncodeError:
-                    raise Refused(place, "contains an unpaired surrogate, which is not a character") from None
 
     def _judged(self, version: Version, settings: Mapping[str, Any]) -> DecodingSpec:
         """The way of decoding with the settings of a request; wrong ones are refused."""
@@ -436,6 +424,7 @@ class Room:
         sizes: list[int],
         budget: int,
         deadline: float | None,
+        first: int = 0,
         alone: int = 0,
     ) -> Any:
         """Put lines into the queue and wait for their results."""
@@ -453,7 +442,7 @@ class Room:
         loop, seconds = asyncio.get_running_loop(), self._seconds(deadline)
         future: asyncio.Future[None] = loop.create_future()
         kind = JobKind(version.number, asked, budget, alone)
-        job = Job(kind, lines, sizes, message, lambda: _finish(future))
+        job = Job(kind, lines, sizes, message, lambda: _finish(future), first)
         late = TooLate(f"the answer was not ready within {seconds:g} seconds")
         timer = loop.call_later(seconds, job.fail, late)
         self._jobs.add(job)
@@ -555,7 +544,7 @@ class Room:
         message = {**job.message, "id": batch.number, "model": batch.kind.model}
         lines = [job.lines[place] for job, place in batch.lines()]
         if message["do"] == "answer":
-            message |= {"lines": lines, "numbers": [place for _, place in batch.lines()]}
+            message |= {"lines": lines, "numbers": [job.first + place for job, place in batch.lines()]}
         elif message["do"] == "score":
             message["rows"] = lines
         if not worker.batches:

@@ -38,7 +38,7 @@ def serve(
     Args:
         models: run folders, model files or Hugging Face folders: one, several, or by name.
         ready: Called with the address as soon as requests are answered.
-        settings: The fields of ``clearhead.serving.ServeSettings``: host, port, workers, token, allowed_hosts, watch …
+        settings: The fields of ``clearhead.serving.settings.ServeSettings``: host, port, workers, token, watch …
     """
     chosen = checked_settings(settings)
     named = _named(models)
@@ -108,6 +108,8 @@ def _listening(settings: ServeSettings) -> Iterator[socket.socket]:
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as problem:
         raise ClearheadError(f"{settings.host} cannot be listened on: {problem.strerror or problem}") from None
+    except ValueError:  # too long a name, or one with characters that no name has
+        raise ClearheadError(f"{settings.host[:40]!r} is no name of a machine") from None
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -3,15 +3,13 @@
 A mistake in a body is reported with its place: ``lines.3 must be text``.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, FiniteFloat, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError, from_json
 
 from clearhead.errors import did_you_mean
 from clearhead.serving.faults import Fault, Refused
-from clearhead.serving.settings import ServeSettings
 
 SHOWN = 5
 """Mistakes of one body that are reported."""
@@ -71,6 +69,7 @@ Setting = Annotated[bool | int | FiniteFloat | str | list[int] | None, BeforeVal
 Settings = Annotated[dict[str, Setting], Field(max_length=KEYS)]
 Texts = Annotated[list[str], FailFast()]  # a list of a million wrong items is one mistake, not a million
 TextOrTexts = Annotated[str | list[str], BeforeValidator(_text_or_texts)]
+Shown = Literal["attention", "norms", "rollout", "lens", "parts", "inputs", "occlusion"]
 ModelName = Annotated[str | None, Field(max_length=200)]
 
 
@@ -89,6 +88,8 @@ class RunRequest(TakenBody):
     """Whether log p, tokens, probabilities and warnings are wanted too."""
     stream: bool = False
     """Whether the answer to a single line is sent piece by piece, as server-sent events."""
+    first: Annotated[int, Field(ge=0, lt=2**53)] = 0
+    """The number of the first line, from 0, where a file is sent in parts: what is sampled depends on it."""
 
 
 class LineResult(GivenBody):
@@ -150,6 +151,8 @@ class LookRequest(TakenBody):
     n_best: Annotated[int, Field(ge=1)] = 5
     heads: bool = False
     """Whether every head is switched off in turn, to tell how important it is here."""
+    show: Annotated[list[Shown], Field(max_length=KEYS)] | None = None
+    """What is wanted; without it, all but inputs (gradients of token at) and occlusion, which take a while."""
     settings: Settings = {}
 
 
@@ -173,21 +176,36 @@ class ModelsReply(GivenBody):
 
 
 class TranslateRequest(TakenBody):
-    """LibreTranslate's request."""
+    """LibreTranslate's request, with two fields of our own: scores and alignments."""
 
     q: TextOrTexts
     source: Annotated[str, Field(max_length=200)] = "auto"
     target: Annotated[str, Field(max_length=200)] = ""
     format: Annotated[str, Field(max_length=20)] = "text"
     alternatives: Annotated[int, Field(ge=0)] = 0
+    scores: bool = False
+    """Whether log p of each translation is wanted, then of its alternatives."""
+    alignments: bool = False
+    """Whether it is wanted which token of the text each token of the translation comes from."""
     api_key: str | None = None
 
 
+class AlignedTokens(GivenBody):
+    """Which token of a text each token of its translation comes from."""
+
+    source: list[str]
+    target: list[str]
+    links: list[tuple[int, int]]
+    """Places of source and target, from 0; tokens that are no text have none."""
+
+
 class TranslateReply(GivenBody):
-    """LibreTranslate's response."""
+    """LibreTranslate's response; of several texts each field is a list."""
 
     translatedText: str | list[str]  # noqa: N815 - LibreTranslate's name
     alternatives: list[str] | list[list[str]] | None = None
+    scores: list[float] | list[list[float]] | None = None
+    alignments: AlignedTokens | list[AlignedTokens] | None = None
 
 
 class LanguageEntry(GivenBody):
@@ -322,6 +340,7 @@ _MISTAKES = {
     "greater_than": "must be more than {gt:,}",
     "less_than": "must be less than {lt:,}",
     "string_too_long": "may have at most {max_length:,} characters",
+    "literal_error": "must be {expected}",
     "too_long": "may have at most {max_length:,} items",
 }
 
@@ -331,28 +350,9 @@ def _place(error: ErrorDetails) -> str:
 
 
 def _mistake(error: ErrorDetails, kind: type[BaseModel]) -> str:
-    context: Mapping[str, Any] = error.get("ctx") or {}
+    context: dict[str, Any] = error.get("ctx") or {}
     if error["type"] == "extra_forbidden":
         name = str(error["loc"][-1])
         return "is unknown" + (did_you_mean(name, list(kind.model_fields)) if len(error["loc"]) == 1 else "")
     words = _MISTAKES.get(error["type"])
     return error["msg"] if words is None else words.format(**context)
-
-
-def require_lines(lines: Sequence[str], settings: ServeSettings, where: str = "lines") -> None:
-    """Refuse too many lines, or too long ones, before any work."""
-    if len(lines) > settings.lines_per_request:
-        raise Refused(where, f"{len(lines):,} are too many: a request may have {settings.lines_per_request:,}")
-    for index, line in enumerate(lines):
-        if len(line) > settings.characters_per_line:
-            raise Refused(f"{where}.{index}", f"{where}.{index} {_too_long(line, settings)}")
-
-
-def require_text(text: str | None, settings: ServeSettings, where: str) -> None:
-    """Refuse a text that is too long."""
-    if text is not None and len(text) > settings.characters_per_line:
-        raise Refused(where, f"{where} {_too_long(text, settings)}")
-
-
-def _too_long(text: str, settings: ServeSettings) -> str:
-    return f"has {len(text):,} characters; a line may have {settings.characters_per_line:,}"

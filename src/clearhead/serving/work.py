@@ -6,11 +6,13 @@ never imports this.
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from clearhead.data import format_of
 from clearhead.errors import ClearheadError, RecipeError
+from clearhead.inspection import InexactAttribution
 from clearhead.pages.packing import packed
 from clearhead.predictor import (
     CUT,
@@ -175,9 +177,17 @@ def look(predictor: Predictor, message: Message) -> Reply:
         n_best=message["n_best"],
         **message["settings"],
     ).named(message["name"])
-    document = packed(
-        view.document(at=message["at"], against=message["against"], rivals=True, switched=message["heads"])
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InexactAttribution)  # the document has the error, which the page shows
+        document = packed(
+            view.document(
+                message["show"],
+                at=message["at"],
+                against=message["against"],
+                rivals=True,
+                switched=message["heads"],
+            )
+        )
     return {"document": json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)}
 
 

@@ -4,7 +4,17 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 
 from tools.attack.case import Case
-from tools.attack.kinds import command_line, data_file, decoding, look, model_file, recipe, run_folder, surroundings
+from tools.attack.kinds import (
+    command_line,
+    data_file,
+    decoding,
+    look,
+    model_file,
+    recipe,
+    run_folder,
+    serve,
+    surroundings,
+)
 from tools.attack.victims import Victim
 
 Generator = Callable[[random.Random, Sequence[Victim]], Iterator[Case]]
@@ -17,6 +27,7 @@ KINDS: dict[str, tuple[Generator, float]] = {
     "data file": (data_file.cases, 0.15),
     "command line": (command_line.cases, 0.08),
     "look": (look.cases, 0.03),
+    "serve": (serve.cases, 0.03),
     "surroundings": (surroundings.cases, 0.01),
 }
 """Each kind with its share of all cases."""

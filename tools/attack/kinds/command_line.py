@@ -7,6 +7,7 @@ from typing import Any
 
 from tools.attack.case import Case
 from tools.attack.kinds.damage import copy_of
+from tools.attack.kinds.serve import taken_port
 from tools.attack.victims import Victim
 
 RIGHT = frozenset({0, 1, 2, 3, 4})
@@ -49,5 +50,7 @@ def cases(chance: random.Random, victims: Sequence[Victim]) -> Iterator[Case]:
             words.append(chance.choice(VALUES))
         if command in SLOW:
             words += ["--max-steps", "1"] if command == "train" else ["L1.9"]
+        elif command == "serve":
+            words += ["--port", taken_port()]  # or else it may serve for ever
         words = [word for word in words if not word.startswith("--install-completion")]
         yield Case("command line", " ".join(words)[:400], words, RIGHT, copy_of(victim.home), input=b"abc\n")
