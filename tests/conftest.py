@@ -34,7 +34,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Tests of a file stay together, and so do those of folders that share a trained model or the lectures' outcomes.
+    """Tests of a file stay together, and so do those of folders that share a model, formulas or the lectures' outcomes.
 
     So one worker makes what they share, and not both. (Groups by mark, ``--dist loadgroup``, are lost with pytest 9.2.)
     """
@@ -53,9 +53,9 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 SHAPED = {"positions", "attention", "blocks", "models", "decoding", "interop", "data"}
 SHAPED |= {"training/test_families", "training/test_digits", "training/test_muon"}
 SHAPED |= {"training/test_loss", "predictor/test_forced"}
-LONG = {"models/test_learning", "interop/test_generate"}
-"""Trainings of what the other tests of these folders compute with once."""
-SHARING = ("lectures", "predictor", "serving")
+LONG = {"models/test_learning", "models/test_lying_files", "interop/test_generate"}
+"""Trainings, and hundreds of files, of what the other tests of these folders compute with once."""
+SHARING = ("costing", "lectures", "predictor", "serving")
 PARITY = "parity"
 IDENTITY = "identity"
 """A row of the table of identities: name, bound, what was seen, what a wrong variant gave (nan if it was not asked)."""
