@@ -1,5 +1,6 @@
 """What all tests share: no network, one thread, a fixed seed, and the tables at the end of a run."""
 
+import gc
 import math
 import os
 from pathlib import Path
@@ -13,6 +14,9 @@ import torch
 from xdist.scheduler import LoadScopeScheduling
 
 torch.set_num_threads(1)
+gc.set_threshold(
+    20_000, 20, 20
+)  # sympy, pydantic and torch make many objects: looking for garbage took a tenth of the time
 
 pytest_plugins = ["tests.browser"]
 
@@ -20,6 +24,12 @@ pytest_plugins = ["tests.browser"]
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(20)
+
+
+@pytest.fixture
+def unchecked_shapes() -> None:
+    """For a training of many steps, in a file whose other tests check the shapes of a few such steps."""
+    jaxtyping.config.update("jaxtyping_disable", True)
 
 
 @pytest.hookimpl(tryfirst=True)

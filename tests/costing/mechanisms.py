@@ -286,4 +286,5 @@ def worth(formula: Expr, place: dict[str, int]) -> Expr:
 
 def rejects(formula: Expr, places: list[dict[str, int]], measured: list[int]) -> bool:
     """Whether no wrong variant of a formula gives what was measured."""
-    return all([worth(wrong, place) for place in places] != measured for wrong in wrong_variants(formula))
+    found = list(zip(places, measured, strict=True))
+    return all(any(worth(wrong, place) != seen for place, seen in found) for wrong in wrong_variants(formula))
