@@ -100,7 +100,7 @@ def test_killed_and_resumed(place: Path, tmp_path: Path, pipe: bool) -> None:
 def test_killed_and_resumed_across_real_windows(place: Path, tmp_path: Path) -> None:
     """20,000 lines in windows of 4,096: killed in the second, and again in the third or later."""
     usual = (place / "lines.txt").read_text()
-    assert (predictor.lines.WINDOW, predictor.journal.WINDOW) == (4096, 4096)
+    assert predictor.lines.WINDOW == 4096
     many, answers = tmp_path / "many.txt", tmp_path / "answers.txt"
     many.write_text(usual * 10)
     words = ["run", str(place / "run"), str(many), "--threads", "2", "decoding.sample=true", "decoding.max_length=8"]

@@ -120,7 +120,7 @@ def _fork_on_demand(listening: int, lifeline: int) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for keepers
         listener = socket.socket(fileno=listening)
         while True:
-            if lifeline in select.select([listener, lifeline], [], [])[0]:
+            if lifeline in select.select([listening, lifeline], [], [])[0]:
                 break
             connection, _ = listener.accept()
             if os.fork() == 0:

@@ -126,6 +126,7 @@ def test_minutes_become_steps(family: str, tmp_path: Path, monkeypatch: pytest.M
     assert spec.steps >= 1
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 def test_an_lm_learns_more_than_how_often_tokens_occur(tmp_path: Path) -> None:
     """Two letters may follow another, three in four times the first: perplexity of that source, 1.75, and of ends."""
     quick = ["training.optimizer.rate=0.004", "training.average=0.98", "training.steps=150"]
@@ -140,6 +141,7 @@ def test_an_lm_learns_more_than_how_often_tokens_occur(tmp_path: Path) -> None:
     assert math.exp(-float(np.sum(shares * np.log(shares)))) > 7  # what counting tokens alone would give
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 def test_an_encoder_learns_to_fill_in(tmp_path: Path) -> None:
     """A letter nearly follows from its neighbours: a perplexity far below that of seven letters; states are there."""
     quick = ["training.optimizer.rate=0.004", "training.average=0.98", "training.steps=300", "training.seed=2"]
