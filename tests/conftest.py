@@ -26,12 +26,6 @@ def _seed() -> None:
     torch.manual_seed(20)
 
 
-@pytest.fixture
-def unchecked_shapes() -> None:
-    """For a training of many steps, in a file whose other tests check the shapes of a few such steps."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Shapes are checked at every call in the tests of ``SHAPED``, which compute with every part in every form.

@@ -7,6 +7,7 @@ import torch
 
 from clearhead.decoding import ModelStepper, lean_decoder
 from tests.models.zoo import ORDERED, RECURRENT, VARIANTS, make
+from tests.shapes import shapes_are_known
 
 LEFT_TO_THE_MODEL = {"hard", "additive", "multiplicative", "no projections, no W_O", "free sizes"}
 LEFT_TO_THE_MODEL |= {"another width out", "another width out, pre"}
@@ -37,6 +38,7 @@ def test_lean_and_plain_steps_are_equal(variant: str) -> None:
         if number == 2:
             parents, beams = torch.zeros(lines, 3, dtype=torch.long), 3
         elif number in (9, 18):
+            shapes_are_known()
             kept, lines = torch.tensor([3, 0, 2, 1][: lines - 1]), lines - 1
             parents = torch.randint(0, beams, (lines, beams), generator=generator)
         elif number % 4 == 0:

@@ -14,6 +14,7 @@ from clearhead.models import Model, build
 from clearhead.positions import positions_of
 from clearhead.recipe import kinds, read_recipe
 from tests.models.zoo import ABSOLUTE, ORDERED, RECURRENT, RECURRENT_LM, RELATIVE, VARIANTS, make
+from tests.shapes import shapes_are_known
 from tests.thorough import THOROUGH, drawn
 
 PAD = 0
@@ -51,6 +52,7 @@ def test_a_line_does_not_depend_on_its_neighbours(variant: str, rows: list[list[
         batch = model(padded(rows, extra)[order], padded(targets, extra)[order])
         for place, index in enumerate(order.tolist()):
             alone = model(torch.tensor([rows[index]]), torch.tensor([targets[index]]))
+            shapes_are_known()
             assert_alike(batch[place, : len(targets[index])], alone[0])
 
 
@@ -93,6 +95,7 @@ def test_with_a_cache_is_without_a_cache(variant: str) -> None:
                 logits = model.step(target[:, start : start + size], state)
                 start += size
                 assert_alike(logits, whole[:, start - 1])
+            shapes_are_known()
             assert state.cache.length == 6
             for layer in getattr(state.cache, "layers", []):
                 assert layer.own.length == 6
@@ -110,6 +113,7 @@ def test_a_language_models_cache_takes_left_padded_prompts(variant: str) -> None
         state = model.start()
         steps = [model.step(ids, state, ids != PAD)]
         steps += [model.step(more[:, index : index + 1], state) for index in range(3)]
+        shapes_are_known()
         for row, prompt in enumerate(prompts):
             alone = model(torch.tensor([prompt + more[row].tolist()]))[0]
             for index, logits in enumerate(steps):
