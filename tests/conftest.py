@@ -1,5 +1,6 @@
 """What all tests share: no network, one thread, a fixed seed, and the tables at the end of a run."""
 
+import gc
 import math
 import os
 from pathlib import Path
@@ -13,6 +14,9 @@ import torch
 from xdist.scheduler import LoadScopeScheduling
 
 torch.set_num_threads(1)
+gc.set_threshold(
+    20_000, 20, 20
+)  # sympy, pydantic and torch make many objects: looking for garbage took a tenth of the time
 
 pytest_plugins = ["tests.browser"]
 
@@ -34,7 +38,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Tests of a file stay together, and so do those of folders that share a trained model or the lectures' outcomes.
+    """Tests of a file stay together, and so do those of folders that share a model, formulas or the lectures' outcomes.
 
     So one worker makes what they share, and not both. (Groups by mark, ``--dist loadgroup``, are lost with pytest 9.2.)
     """
@@ -53,11 +57,11 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 SHAPED = {"positions", "attention", "blocks", "models", "decoding", "interop", "data"}
 SHAPED |= {"training/test_families", "training/test_digits", "training/test_muon"}
 SHAPED |= {"training/test_loss", "predictor/test_forced"}
-LONG = {"models/test_learning", "interop/test_generate"}
-"""Trainings of what the other tests of these folders compute with once."""
+LONG = {"models/test_learning", "models/test_lying_files", "interop/test_generate"}
+"""Trainings, and hundreds of files, of what the other tests of these folders compute with once."""
 LONG |= {f"interop/test_exporting_{target}" for target in ("huggingface", "graphs", "ctranslate2")}
 # exports of whole models; and while a graph is recorded, sizes are symbols, which no check takes for numbers
-SHARING = ("lectures", "predictor", "serving")
+SHARING = ("costing", "lectures", "predictor", "serving")
 PARITY = "parity"
 IDENTITY = "identity"
 """A row of the table of identities: name, bound, what was seen, what a wrong variant gave (nan if it was not asked)."""

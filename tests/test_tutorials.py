@@ -1,6 +1,7 @@
 """The tutorials are run as they stand: every command and every snippet, with a small budget in place of minutes."""
 
 import itertools
+import os
 import re
 import shlex
 import subprocess
@@ -15,6 +16,7 @@ from clearhead.costing import cost
 from clearhead.costing.tracing import counted_macs, saved_bytes, watch
 from clearhead.models import build
 from clearhead.recipe import read_recipe, registry
+from tests.cli.forked import forked
 from tests.cli.typed import typed
 
 ROOT = Path(__file__).parent.parent
@@ -107,12 +109,18 @@ def test_what_has_my_model_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def run_here(command: str, folder: Path) -> str:
-    """What a command prints; clearhead's run in this process, without the seconds that starting torch takes."""
-    if not command.startswith("clearhead ") or set(command) & set("|<>"):
+    """What a command prints; clearhead's run in this process or forked from it, without starting torch anew."""
+    result: subprocess.CompletedProcess[str]
+    source, pipe, reader = command.partition(" | clearhead ")
+    if pipe and not set(source + reader) & set("|<>"):
+        given = subprocess.run(["bash", "-c", source], cwd=folder, capture_output=True, text=True, check=True).stdout
+        result = forked(*shlex.split(reader), given=given, env=os.environ, cwd=folder, text=True)
+    elif not command.startswith("clearhead ") or set(command) & set("|<>"):
         return run(command, folder)
-    for words, small in BUDGET.items():
-        command = command.replace(words, small)
-    result = typed(*shlex.split(command)[1:])
+    else:
+        for words, small in BUDGET.items():
+            command = command.replace(words, small)
+        result = typed(*shlex.split(command)[1:])
     assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
     return result.stdout + result.stderr
 

@@ -225,7 +225,9 @@ def test_gradients_in_float64(kind: str, score: ScoreName) -> None:
     where = torch.arange(8)
     cells = torch.randn(1, 8, 6, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(
-        lambda cells: module(cells, context=AttentionContext(scheme=scheme, queries=where, keys=where)), (cells,)
+        lambda cells: module(cells, context=AttentionContext(scheme=scheme, queries=where, keys=where)),
+        (cells,),
+        fast_mode=True,  # along one random direction of each side, in place of 48 × 48 entries
     )
 
 

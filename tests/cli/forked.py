@@ -1,6 +1,7 @@
 """The command line as a process of its own, forked from this one: with streams, signals and an end like any other, but
 without starting Python and importing torch anew, which takes longer than most commands do."""
 
+import gc
 import io
 import os
 import signal
@@ -11,6 +12,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tools.attack.runner import import_everything
+
 
 class Forked(subprocess.Popen[Any]):
     """``subprocess.Popen`` for ``clearhead …``; the command is given without the program's name."""
@@ -19,6 +22,7 @@ class Forked(subprocess.Popen[Any]):
         """In place of fork and exec: fork alone. ``places`` are those of ``Popen``, in its order."""
         (_, _, _, _, cwd, env, _, _, _, p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, *rest) = places
         new_session = rest[-2]
+        import_everything()  # here, once: every child would import again what it lacks
         sys.stdout.flush()
         sys.stderr.flush()
         self.pid = os.fork()
@@ -45,6 +49,7 @@ def _become(
     """In the child: put the streams in place, forget what pytest has set up, run the command. Never returns."""
     code: object = 70
     try:
+        gc.freeze()  # otherwise a collection would look at, and copy, all that the parent has made
         if new_session:
             os.setsid()
         # first out of the way, then in place: the numbers may be each other's

@@ -12,16 +12,6 @@ from tests.cli.typed import typed
 from tests.interop import references
 
 
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "clearhead", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"NO_COLOR": "1", "COLUMNS": "100"} | environment,
-    )
-
-
 def imported_by(*words: str) -> set[str]:
     """The modules that a command has imported when it ends."""
     code = (
@@ -45,12 +35,12 @@ def test_help_imports_little() -> None:
 
 
 def test_help_teaches() -> None:
-    result = run("--help")
+    result = typed("--help")
     assert result.returncode == 0
     for word in ("train", "eval", "check", "presets", "show", "lecture", "import", "section.key=value"):
         assert word in result.stdout
     for command in ("train", "eval", "check", "presets", "show", "import"):
-        assert run(command, "--help").returncode == 0
+        assert typed(command, "--help").returncode == 0
 
 
 def test_presets_lists_prints_and_resolves(tmp_path: Path) -> None:

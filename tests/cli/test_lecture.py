@@ -3,15 +3,15 @@
 import json
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 import clearhead
 from clearhead.lectures import claims
-from tests.cli.test_cli import run
+from clearhead.lectures.demonstrations.broken import broken
 from tests.cli.typed import typed
 
 
@@ -28,12 +28,12 @@ def test_the_list_names_every_claim_without_torch() -> None:
     for claim in claims():
         assert any(line.split()[:1] == [claim.id] and claim.title in line for line in lines)
     assert any("disputed: the ReLU belongs between the two maps" in line for line in lines)
-    listed = json.loads(run("lecture", "--json").stdout)["claims"]
+    listed = json.loads(typed("lecture", "--json").stdout)["claims"]
     assert [entry["id"] for entry in listed] == [claim.id for claim in claims()]
 
 
 def test_one_claim_states_runs_and_shows() -> None:
-    result = run("lecture", "L4.8")
+    result = typed("lecture", "L4.8")
     assert result.returncode == 0, result.stderr
     for words in (
         "holds under a condition",
@@ -50,7 +50,7 @@ def test_one_claim_states_runs_and_shows() -> None:
 
 
 def test_json_is_what_scripts_rely_on() -> None:
-    result = run("lecture", "L2.9", "L4.8", "--json")
+    result = typed("lecture", "L2.9", "L4.8", "--json")
     table = json.loads(result.stdout)
     assert list(table) == ["claims"]
     for entry, name in zip(table["claims"], ("L2.9", "L4.8"), strict=True):
@@ -64,18 +64,18 @@ def test_json_is_what_scripts_rely_on() -> None:
 
 def test_claims_are_found_by_word() -> None:
     """Several are listed, without running them; one is run; nothing found says what is near."""
-    found = json.loads(run("lecture", "softmax", "--json").stdout)["claims"]
+    found = json.loads(typed("lecture", "softmax", "--json").stdout)["claims"]
     assert {"L0.3", "L1.5"} <= {entry["id"] for entry in found} < {claim.id for claim in claims()}
-    both = json.loads(run("lecture", "L1", "Softmax", "mask", "--json").stdout)["claims"]
+    both = json.loads(typed("lecture", "L1", "Softmax", "mask", "--json").stdout)["claims"]
     assert [entry["id"] for entry in both] == ["L1.9"]
     assert both[0]["reproduced"]
-    lines = run("lecture", "softmax").stdout.splitlines()
+    lines = typed("lecture", "softmax").stdout.splitlines()
     assert any(line.split()[:1] == ["L0.3"] for line in lines)
     assert not any("reproduced" in line for line in lines)
 
 
 def test_a_page_and_figures(tmp_path: Path) -> None:
-    result = run(
+    result = typed(
         "lecture", "L2.9", "L0.2", "--html", str(tmp_path / "page.html"), "--figures", str(tmp_path / "figures")
     )
     assert result.returncode == 0, result.stderr
@@ -86,26 +86,17 @@ def test_a_page_and_figures(tmp_path: Path) -> None:
 
 def test_a_claim_that_is_not_reproduced_is_a_failure() -> None:
     """The mutation: a product whose scores are twice too large fails L4.8 with exit code 1, and says why."""
-    code = textwrap.dedent("""
-        import sys
-        from clearhead.lectures.demonstrations.broken import broken
-        sys.argv = ["clearhead", "lecture", "L4.7", "L4.8"] + sys.argv[1:]
-        from clearhead.cli import main
-        def twice(right):
-            return lambda scores, mask=None, choice="soft": right(2 * scores, mask, choice)
-        with broken("clearhead.attention.choice.choose", twice):
-            main()
-    """)
-    for flags in ([], ["--json"]):
-        result = subprocess.run([sys.executable, "-c", code, *flags], capture_output=True, text=True, check=False)
-        assert result.returncode == 1
-        assert "Traceback" not in result.stderr
-        if flags:
-            assert [entry["reproduced"] for entry in json.loads(result.stdout)["claims"]] == [True, False]
-        else:
-            assert "✗ does not agree" in result.stdout
-            assert "1 of 2 claims reproduced" in result.stdout
-            assert "not reproduced: L4.8" in result.stdout
+
+    def twice(right: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        return lambda scores, mask=None, choice="soft": right(2 * scores, mask, choice)
+
+    with broken("clearhead.attention.choice.choose", twice):
+        told, table = typed("lecture", "L4.7", "L4.8"), typed("lecture", "L4.7", "L4.8", "--json")
+    assert told.returncode == table.returncode == 1
+    assert [entry["reproduced"] for entry in json.loads(table.stdout)["claims"]] == [True, False]
+    assert "✗ does not agree" in told.stdout
+    assert "1 of 2 claims reproduced" in told.stdout
+    assert "not reproduced: L4.8" in told.stdout
 
 
 @pytest.mark.parametrize(
@@ -120,7 +111,7 @@ def test_a_claim_that_is_not_reproduced_is_a_failure() -> None:
     ],
 )
 def test_what_is_typed_wrong_is_told(arguments: list[str], code: int, message: str) -> None:
-    result = run("lecture", *arguments)
+    result = typed("lecture", *arguments)
     assert result.returncode == code
     assert message in result.stderr.replace("\n", " ")
     assert "Traceback" not in result.stderr

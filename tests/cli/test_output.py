@@ -16,6 +16,8 @@ from tests.training.toy import SMALL, write_pairs
 
 COUNT, WINDOW, CHUNK = 2000, 400, 50
 """Lines, and how many are sorted together and make a job: five windows, as 20,000 lines are with the usual size."""
+PATIENCE = 600.0
+"""Seconds after which a test gives up: the machine may be busy."""
 
 
 @pytest.fixture(scope="module")
@@ -33,26 +35,36 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands are forked from this process and so take these sizes; every answer is recorded at once."""
+    if request.node.get_closest_marker("prove") is not None:  # it takes the usual ones
+        return
     for module in (predictor.lines, predictor.journal):
         monkeypatch.setattr(module, "WINDOW", WINDOW)
     monkeypatch.setattr(predictor.lines, "CHUNK", CHUNK)
     monkeypatch.setattr(predictor.journal, "_EVERY", 0.0)
 
 
-def wait_until_some_are_safe(process: subprocess.Popen[bytes], answers: Path) -> None:
-    """Until the journal knows of answers."""
-    journal = answers.with_name(f"{answers.name}.journal")
-    while not (journal.exists() and journal.read_bytes().count(b"\n") > 1):
+def wait_until_some_are_safe(process: subprocess.Popen[bytes], answers: Path, least: int = 0) -> None:
+    """Until the journal knows of answers, and the partial file has more than ``least`` lines."""
+    journal, partial = (answers.with_name(f"{answers.name}.{end}") for end in ("journal", "partial"))
+    deadline = time.monotonic() + PATIENCE
+    while not (journal.exists() and journal.read_bytes().count(b"\n") > 1 and _lines_in(partial) > least):
         assert process.poll() is None, "it was done before it could be stopped"
+        if time.monotonic() > deadline:
+            os.killpg(process.pid, signal.SIGKILL)
+            pytest.fail("no answer was safe in all this time")
         time.sleep(0.005)
 
 
-def killed(words: list[str], answers: Path, given: int | None = None) -> None:
+def _lines_in(file: Path) -> int:
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+def killed(words: list[str], answers: Path, given: int | None = None, least: int = 0) -> None:
     """SIGKILL once some answers are safe."""
     process = Forked(words, env=ENVIRONMENT, stdin=given, start_new_session=True)
-    wait_until_some_are_safe(process, answers)
+    wait_until_some_are_safe(process, answers, least)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(timeout=120)
 
@@ -82,6 +94,22 @@ def test_killed_and_resumed(place: Path, tmp_path: Path, pipe: bool) -> None:
     assert not partial.exists()
     outright = [*words[: words.index("-o")], *words[words.index("-o") + 2 :]]
     assert answers.read_bytes() == clearhead(*outright, given=given).stdout
+
+
+@pytest.mark.prove
+def test_killed_and_resumed_across_real_windows(place: Path, tmp_path: Path) -> None:
+    """20,000 lines in windows of 4,096: killed in the second, and again in the third or later."""
+    usual = (place / "lines.txt").read_text()
+    assert predictor.lines.WINDOW == 4096
+    many, answers = tmp_path / "many.txt", tmp_path / "answers.txt"
+    many.write_text(usual * 10)
+    words = ["run", str(place / "run"), str(many), "--threads", "2", "decoding.sample=true", "decoding.max_length=8"]
+    kept = [*words, "-o", str(answers)]
+    killed(kept, answers, least=4096)
+    killed([*kept, "--resume"], answers, least=2 * 4096)
+    assert lines_of(clearhead(*kept, "--resume")) == []
+    assert answers.read_bytes() == clearhead(*words).stdout
+    assert len(answers.read_text().splitlines()) == 10 * COUNT
 
 
 def test_an_interrupt_says_how_to_go_on(place: Path, tmp_path: Path) -> None:

@@ -157,8 +157,12 @@ def test_signals_save_first(tmp_path: Path, number: signal.Signals, code: int) -
     pairs, run = write_pairs(tmp_path / "pairs.tsv", count=200), tmp_path / "run"
     arguments = ["train", str(pairs), "-o", str(run), "--max-steps", "100000", "training.evaluate_every=100000", *SMALL]
     process = start(*arguments)
+    deadline = time.monotonic() + 600  # the machine may be busy
     while not (run / "metrics.jsonl").is_file():
         assert process.poll() is None
+        if time.monotonic() > deadline:
+            kill_all(process)
+            pytest.fail("it does not begin to train")
         time.sleep(0.01)
     process.send_signal(number)
     _, errors = process.communicate(timeout=120)

@@ -1,15 +1,17 @@
 """Small recipes of every registered mechanism and option: the proofs run over all of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import torch
 from sympy import Expr, Integer, expand
 
-from clearhead.costing import B, Cost, m, n
+from clearhead.costing import B, Cost, ModelCost, cost, m, n
 from clearhead.costing.forms.letters import OPEN
 from clearhead.costing.tracing import attention_path
+from clearhead.errors import RecipeError
 from clearhead.models import build
 from clearhead.recipe import KindSpec, Recipe, Spec, kinds, read_recipe
 from tests.models.zoo import GRID_VARIANTS, IMAGES, PLACED, RECURRENT, RECURRENT_LM, attention_overrides, planar
@@ -24,6 +26,7 @@ SIZES = [
     "model.dropout.embedding=0.0",
 ]
 HEADS = "model.heads=2"
+TWO_LAYERS = "model.layers=2"
 
 Reads = Literal["text", "pair", "image"]
 
@@ -71,6 +74,56 @@ def make(recipe: Recipe, path: str = "explicit") -> Any:
     model = build(recipe, seed=1)
     attention_path(model, path)
     return model
+
+
+@cache
+def priced(case: Case) -> tuple[Recipe, ModelCost]:
+    """Two layers of a case, so that what layers share counts once, and its formulas, which take longer than a run."""
+    recipe = case.recipe(TWO_LAYERS)
+    return recipe, cost(recipe)
+
+
+@cache
+def _built(case: Case) -> Any:
+    return build(priced(case)[0], seed=1)
+
+
+def model_of(case: Case, path: str = "explicit") -> Any:
+    """The model of ``priced``, as ``make`` returns it; the same one for all tests, which do not change its weights."""
+    model = _built(case).train()
+    model.zero_grad()
+    attention_path(model, path)
+    return model
+
+
+def together(cases: Iterable[Case]) -> list[Case]:
+    """As few cases as hold the settings of all: each joins the first of its family that it does not contradict."""
+    joined: list[Case] = []
+    for case in cases:
+        for place, other in enumerate(joined):
+            both = _joined(other, case)
+            if both is not None:
+                joined[place] = both
+                break
+        else:
+            joined.append(case)
+    return joined
+
+
+def _joined(one: Case, other: Case) -> Case | None:
+    """Both cases in one, or None if they set something differently or cannot stand together."""
+    (family, _, names), (kind, _, name) = one.name.partition(": "), other.name.partition(": ")
+    settings = [dict(override.split("=", 1) for override in case.overrides) for case in (one, other)]
+    clash = any(settings[0].get(key, value) != value for key, value in settings[1].items())
+    if family != kind or one.reads != other.reads or clash:
+        return None
+    overrides = tuple(dict.fromkeys((*one.overrides, *other.overrides)))
+    both = Case(f"{family}: {names} + {name}", overrides, one.reads)
+    try:
+        both.recipe()
+    except RecipeError:
+        return None
+    return both
 
 
 OPTIONS: dict[str, list[str]] = {
@@ -190,6 +243,16 @@ def named(name: str) -> Case:
     return case
 
 
+def as_family(name: str, family: str) -> Case:
+    """The case of this name, or its settings in a model of another family that writes."""
+    case = named(name)
+    if f"model.family={family}" in case.overrides:
+        return case
+    settings = [override for override in case.overrides if not override.startswith("model.family=")]
+    title = f"{family}: {name.partition(': ')[2]}"
+    return Case(title, (f"model.family={family}", *settings), "pair" if family == "seq2seq" else "text")
+
+
 def modules_of(cost: Cost, prefix: str = "") -> Iterator[tuple[str, Cost]]:
     """Every block below a model with the path of its module; of equal layers, the first."""
     for part in cost.parts:
@@ -223,4 +286,5 @@ def worth(formula: Expr, place: dict[str, int]) -> Expr:
 
 def rejects(formula: Expr, places: list[dict[str, int]], measured: list[int]) -> bool:
     """Whether no wrong variant of a formula gives what was measured."""
-    return all([worth(wrong, place) for place in places] != measured for wrong in wrong_variants(formula))
+    found = list(zip(places, measured, strict=True))
+    return all(any(worth(wrong, place) != seen for place, seen in found) for wrong in wrong_variants(formula))

@@ -6,21 +6,16 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from clearhead.costing import cost
 from clearhead.costing.tracing import counted_macs, written_out
-from tests.costing.mechanisms import CASES, Case, make, rejects
-
-NUMBERS = ("isentangled", "recurrent", "relative-2d")
-META = [case for case in CASES if not any(word in case.name for word in NUMBERS)]
+from tests.costing.mechanisms import CASES, Case, make, model_of, priced, rejects
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_forward_and_backward_agree_with_torchs_counter(case: Case) -> None:
-    """FLOPs are twice the multiply-accumulates; on the meta device, and on explicit paths, torch sees all of them."""
-    recipe = case.recipe()
-    device = "meta" if case in META else "cpu"  # the others ask for numbers on their way
-    model, formula = make(recipe).to(device), cost(recipe)
+    """FLOPs are twice the multiply-accumulates; on explicit paths, torch sees all of them."""
+    model, (_, formula) = model_of(case), priced(case)
     forward, whole, places = [], [], case.places()
     for place in places:
-        inputs = [part.to(device) for part in case.inputs(place)]
+        inputs = case.inputs(place)
         with written_out(), FlopCounterMode(display=False) as counter:
             result = model(*inputs)
             forward.append(counter.get_total_flops())

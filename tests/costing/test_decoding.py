@@ -8,7 +8,7 @@ import torch
 
 from clearhead.costing import cost
 from clearhead.costing.tracing import counted_macs, watch
-from tests.costing.mechanisms import CASES, Case, make, named, rejects
+from tests.costing.mechanisms import CASES, Case, as_family, model_of, named, priced, rejects
 
 OPTIONS = [
     *(
@@ -33,9 +33,8 @@ WRITERS = [
 @pytest.mark.parametrize(("title", "name", "family"), WRITERS, ids=[title for title, *_ in WRITERS])
 def test_steps_and_whole_decodes_cost_what_the_formula_says(title: str, name: str, family: str) -> None:
     """Reading, each step t, and all together; a formula with a term dropped or changed is rejected."""
-    case = named(name)
-    recipe = case.recipe("model.layers=2", *([f"model.family={family}"] if family else []))
-    model, formula = make(recipe).eval(), cost(recipe)
+    case = as_family(name, family) if family else named(name)
+    model, (recipe, formula) = model_of(case).eval(), priced(case)
     alone = recipe.model.family == "lm"
     batch, source, written = 3, 7, 5
     token, ids = torch.full((batch, 1), 5), torch.full((batch, source), 5)
@@ -65,8 +64,7 @@ STEPPERS = [case for case in CASES if case.name.startswith(("lm", "seq2seq", "re
 @pytest.mark.parametrize("case", STEPPERS, ids=lambda case: case.name)
 def test_every_step_is_counted_operator_by_operator(case: Case) -> None:
     """Products, other operations and both spans of reading a prompt and of steps, the choice of a token included."""
-    recipe = case.recipe("model.layers=2")
-    model, formula = make(recipe).eval(), cost(recipe)
+    model, (recipe, formula) = model_of(case).eval(), priced(case)
     batch, source = 3, 7
     token, ids = torch.full((batch, 1), 5), torch.full((batch, source), 5)
     alone = recipe.model.family == "lm"

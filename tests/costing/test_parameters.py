@@ -8,7 +8,7 @@ from clearhead.blocks import Layer
 from clearhead.costing import cost
 from clearhead.models import count_parameters
 from clearhead.recipe import Recipe, module_of, preset_names, read_recipe
-from tests.costing.mechanisms import CASES, Case, modules_of, wrong_variants
+from tests.costing.mechanisms import CASES, Case, modules_of, priced, wrong_variants
 
 PUBLISHED = {
     "bert-base": 109_482_240,
@@ -55,8 +55,8 @@ def test_presets_have_as_many_parameters_as_the_formula_says(preset: str) -> Non
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_mechanisms_have_as_many_parameters_as_the_formula_says(case: Case) -> None:
-    recipe = case.recipe("model.layers=3")
-    assert cost(recipe).parameters.at() == count_parameters(built(recipe))
+    recipe, formula = priced(case)
+    assert formula.parameters.at() == count_parameters(built(recipe))
 
 
 @pytest.mark.parametrize("tie", ["none", "output", "inputs", "all"])

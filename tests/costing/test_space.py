@@ -1,6 +1,5 @@
 """Space: bytes that autograd keeps, exact on the real backend; the cache's own bytes; what optimizers hold."""
 
-from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -8,25 +7,29 @@ import torch
 from sympy import expand
 
 from clearhead.attention import Cache
-from clearhead.costing import ModelCost, cost
+from clearhead.costing import cost
 from clearhead.costing.tracing import attention_path, saved_bytes, written_out
-from clearhead.recipe import Recipe, read_recipe
+from clearhead.recipe import read_recipe
 from clearhead.training.optimizer import make_optimizers
-from tests.costing.mechanisms import CASES, Case, make, named, rejects, worth, wrong_variants
+from tests.costing.mechanisms import (
+    CASES,
+    Case,
+    as_family,
+    make,
+    model_of,
+    named,
+    priced,
+    rejects,
+    worth,
+    wrong_variants,
+)
 
 FUSED = [case for case in CASES if "isentangled" not in case.name or case.reads == "text"]
 
 
-@cache
-def three_layers(case: Case) -> tuple[Recipe, ModelCost]:
-    """Three of them, so that what layers share counts once; both paths have one formula."""
-    recipe = case.recipe("model.layers=3")
-    return recipe, cost(recipe)
-
-
 def check(case: Case, path: str) -> None:
-    recipe, whole = three_layers(case)
-    model, places = make(recipe, path), case.places()
+    whole = priced(case)[1]
+    model, places = model_of(case, path), case.places()
     formula = whole.saved if path == "explicit" else whole.fused.saved
     kept = []
     with written_out():  # oneDNN's LSTM has a workspace of its own
@@ -76,8 +79,8 @@ def test_L1_11_memory_grows_with_the_square_of_the_length_unless_attention_is_fu
 @pytest.mark.parametrize("family", ["seq2seq", "lm"])
 def test_the_cache_holds_what_the_formula_says(family: str, option: str) -> None:
     """L·B·h·(d̃_q + d̃_v)·t numbers, and the same for the source: the bytes that the cache itself counts."""
-    recipe = named(f"lm: {option}").recipe("model.layers=2", f"model.family={family}")
-    model, formula = make(recipe).eval(), cost(recipe).step.cache
+    case = as_family(f"lm: {option}", family)
+    model, formula = model_of(case).eval(), priced(case)[1].step.cache
     state = model.start(torch.full((3, 7), 5)) if family == "seq2seq" else model.start()
     held = []
     with torch.no_grad():

@@ -3,6 +3,8 @@
 `pytest -s tests/costing/test_work.py` prints a line for each.
 """
 
+from functools import cache
+
 import pytest
 import torch
 from sympy import expand
@@ -10,14 +12,28 @@ from sympy import expand
 from clearhead.costing import cost
 from clearhead.costing.tracing import trace, watch
 from clearhead.recipe import kinds, slots
-from tests.costing.mechanisms import CASES, Case, kinds_in, make, modules_of, rejects, worth, wrong_variants
+from tests.costing.mechanisms import (
+    CASES,
+    Case,
+    kinds_in,
+    make,
+    model_of,
+    modules_of,
+    priced,
+    rejects,
+    together,
+    worth,
+    wrong_variants,
+)
 
 QUANTITIES = ("macs", "operations", "span", "serial_span")
-TRACED = [case for case in CASES if case.exports]
-TWO_LAYERS = "model.layers=2"
+OPEN = [case for case in CASES if case.exports]
+TRACED = together(OPEN)
+"""Every mechanism, many in each graph, as tracing takes a second or more; `make prove` traces each alone too."""
+ALONE = [pytest.param(case, marks=pytest.mark.prove) for case in OPEN if case not in TRACED]
 
 
-@pytest.mark.parametrize("case", TRACED, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*TRACED, *ALONE], ids=lambda case: case.name)
 def test_formula_minus_graph_is_zero(case: Case) -> None:
     """The graph that torch.export traces with open lengths, summed in symbols: the model, and each of its modules."""
     recipe = case.recipe()
@@ -42,8 +58,7 @@ def test_formula_minus_graph_is_zero(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_formula_equals_what_runs_at_more_sizes_than_it_has_terms(case: Case) -> None:
     """Two layers, counted operator by operator: also where nothing can be traced, step by step and block by block."""
-    recipe = case.recipe(TWO_LAYERS)
-    model, formula = make(recipe).eval(), cost(recipe)
+    model, (_, formula) = model_of(case).eval(), priced(case)
     terms = max(len(expand(getattr(formula, name).numbers).as_ordered_terms()) for name in QUANTITIES)
     places = case.places(3 if case.reads == "image" else terms + 1)
     seen = []
@@ -65,4 +80,20 @@ def test_formula_equals_what_runs_at_more_sizes_than_it_has_terms(case: Case) ->
 def test_every_registered_mechanism_has_a_formula_and_a_proof(slot: str, name: str) -> None:
     """A kind that is registered without a formula fails here, and so does one that no case above proves."""
     assert kinds(slot)[name].load_cost() is not None, f"register({slot} {name!r}) lacks cost=…"
-    assert any((slot, name) in kinds_in(case.recipe().model) for case in CASES)
+    assert any((slot, name) in proved(case) for case in CASES)
+
+
+@cache
+def proved(case: Case) -> set[tuple[str, str]]:
+    return kinds_in(case.recipe().model)
+
+
+def test_few_graphs_hold_every_mechanism_that_can_be_traced() -> None:
+    """What is traced together has every setting that is traced alone, and none twice with another value."""
+    assert len(TRACED) < len(OPEN) / 3
+    for alone in OPEN:
+        family = alone.name.partition(":")[0]
+        assert any(set(alone.overrides) <= set(case.overrides) for case in TRACED if case.name.startswith(family))
+    for case in TRACED:
+        keys = [override.partition("=")[0] for override in case.overrides]
+        assert len(keys) == len(set(keys))

@@ -5,11 +5,12 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from clearhead.data import PAIRS, Pair, read_lines
 from clearhead.errors import ClearheadError, DataError
+from tests.thorough import drawn
 
 
 def write(path: Path, content: bytes) -> str:
@@ -104,7 +105,7 @@ def test_an_empty_file_has_no_pairs(tmp_path: Path) -> None:
 
 
 @given(content=st.binary(max_size=300), suffix=st.sampled_from([".tsv", ".jsonl", ".tsv.gz", ".jsonl.gz"]))
-@settings(max_examples=800, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@drawn(200, 5000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_readers_only_ever_raise_our_errors(tmp_path: Path, content: bytes, suffix: str) -> None:
     """Fuzz: a file of anything, also one that only claims to be gzipped."""
     file = tmp_path / f"fuzz{suffix}"
@@ -117,7 +118,7 @@ def test_readers_only_ever_raise_our_errors(tmp_path: Path, content: bytes, suff
 
 
 @given(text=st.text(st.characters(codec="utf-8"), max_size=200))
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@drawn(150, 5000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_line_is_accounted_for(tmp_path: Path, text: str) -> None:
     """Fuzz: pairs and bad lines together are all the lines of the file."""
     file = tmp_path / "fuzz.tsv"

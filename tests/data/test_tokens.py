@@ -1,13 +1,14 @@
 """Tokenizers: texts come back as they were, specials in a text are text, and the choice suits the data."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.data import BOS, EOS, SPECIALS, UNK, Codec, codecs_of, learn_codecs, suitable_kind
 from clearhead.data.texts import Kind, lowered
 from clearhead.errors import DataError
 from clearhead.recipe import DataSpec, TokenizerSpec
+from tests.thorough import drawn
 
 SENTENCES = [
     f"The {w} fox No. {i} jumps over «{w}» dogs, doesn't it?" for i, w in enumerate(["quick", "lazy", "süße"] * 40)
@@ -28,7 +29,7 @@ def test_known_texts_come_back_as_they_were(kind: str, texts: list[str]) -> None
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=40))
-@settings(max_examples=300, deadline=None)
+@drawn(100, 3000)
 def test_bytes_know_every_text(text: str) -> None:
     """Byte-level BPE has no unknown tokens: any text comes back, also one of control characters."""
     codec = _bpe()

@@ -7,6 +7,7 @@ import torch
 
 from clearhead.decoding import ModelStepper, lean_decoder
 from tests.models.zoo import ORDERED, RECURRENT, VARIANTS, make
+from tests.shapes import shapes_are_known
 
 LEFT_TO_THE_MODEL = {"hard", "additive", "multiplicative", "no projections, no W_O", "free sizes"}
 LEFT_TO_THE_MODEL |= {"another width out", "another width out, pre"}
@@ -29,14 +30,15 @@ def test_lean_and_plain_steps_are_equal(variant: str) -> None:
     steppers: list[Any] = [lean.reading(source), ModelStepper.reading(model, source, None)]
     generator = torch.Generator().manual_seed(1)
     lines, beams = 5, 1
-    for number in range(40):
+    for number in range(22):
         ids = torch.randint(0, 40, (lines, beams), generator=generator)
         mine, other = (stepper.step(ids) for stepper in steppers)
         torch.testing.assert_close(mine, other, atol=2e-4, rtol=1e-4)
         kept, parents = torch.arange(lines), torch.arange(beams).expand(lines, beams)
         if number == 2:
             parents, beams = torch.zeros(lines, 3, dtype=torch.long), 3
-        elif number in (9, 30):
+        elif number in (9, 18):
+            shapes_are_known()
             kept, lines = torch.tensor([3, 0, 2, 1][: lines - 1]), lines - 1
             parents = torch.randint(0, beams, (lines, beams), generator=generator)
         elif number % 4 == 0:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -14,6 +14,8 @@ from clearhead.models import Model, build
 from clearhead.positions import positions_of
 from clearhead.recipe import kinds, read_recipe
 from tests.models.zoo import ABSOLUTE, ORDERED, RECURRENT, RECURRENT_LM, RELATIVE, VARIANTS, make
+from tests.shapes import shapes_are_known
+from tests.thorough import THOROUGH, drawn
 
 PAD = 0
 lines = st.lists(st.lists(st.integers(4, 39), min_size=1, max_size=9), min_size=2, max_size=5)
@@ -31,11 +33,14 @@ def padded(rows: list[list[int]], extra: int = 0, left: bool = False) -> Tensor:
 
 
 @pytest.mark.parametrize("variant", [*VARIANTS, *RECURRENT])
+@example(rows=[[5], [*range(6, 15)], [15, 16], [17, 5, 18, 19, 20, 21]], extra=2, seed=1)
+@example(rows=[[22, 23, 24], [25], [25, 26, 27]], extra=0, seed=2)
 @given(rows=lines, extra=st.integers(0, 3), seed=st.integers(0, 99))
-@settings(max_examples=5, deadline=None)
+@drawn(1, 30, phases=tuple(Phase) if THOROUGH else [Phase.explicit])
 def test_a_line_does_not_depend_on_its_neighbours(variant: str, rows: list[list[int]], extra: int, seed: int) -> None:
     """Contract 1: batch, order and padding do not matter, for encoder, decoder and cross-attention alike.
 
+    Lines of one token and of many, with more padding than any needs, and with the longest of them twice, without.
     Statistics over a line of two tokens divide by what may be as small as rounding, so they are held to it in float64.
     """
     model = _cached("seq2seq", variant)
@@ -47,6 +52,7 @@ def test_a_line_does_not_depend_on_its_neighbours(variant: str, rows: list[list[
         batch = model(padded(rows, extra)[order], padded(targets, extra)[order])
         for place, index in enumerate(order.tolist()):
             alone = model(torch.tensor([rows[index]]), torch.tensor([targets[index]]))
+            shapes_are_known()
             assert_alike(batch[place, : len(targets[index])], alone[0])
 
 
@@ -76,23 +82,24 @@ def test_the_padding_contract_rejects_a_model_that_sees_padding() -> None:
 
 
 @pytest.mark.parametrize("variant", [*VARIANTS, *RECURRENT])
-@pytest.mark.parametrize("chunks", [(1, 1, 1, 1, 1, 1), (4, 2), (2, 1, 3)])
-def test_with_a_cache_is_without_a_cache(variant: str, chunks: tuple[int, ...]) -> None:
-    """Contract 2, seq2seq: steps of any size give the logits of teacher forcing."""
+def test_with_a_cache_is_without_a_cache(variant: str) -> None:
+    """Contract 2, seq2seq: steps of any size, first, later and last, give the logits of teacher forcing."""
     model = _cached("seq2seq", variant)
     source, target = torch.randint(4, 40, (3, 5)), torch.randint(4, 40, (3, 6))
     source[1, 3:] = PAD
     with torch.no_grad():
         whole = model(source, target)
-        state, start = model.start(source), 0
-        for size in chunks:
-            logits = model.step(target[:, start : start + size], state)
-            start += size
-            assert_alike(logits, whole[:, start - 1])
-    assert state.cache.length == 6
-    for layer in getattr(state.cache, "layers", []):
-        assert layer.own.length == 6
-        assert layer.cross.length == 5 or "informer" in variant  # which keeps its slots
+        for chunks in ((1, 1, 2, 1, 1), (3, 1, 2)):
+            state, start = model.start(source), 0
+            for size in chunks:
+                logits = model.step(target[:, start : start + size], state)
+                start += size
+                assert_alike(logits, whole[:, start - 1])
+            shapes_are_known()
+            assert state.cache.length == 6
+            for layer in getattr(state.cache, "layers", []):
+                assert layer.own.length == 6
+                assert layer.cross.length == 5 or "informer" in variant  # which keeps its slots
 
 
 @pytest.mark.parametrize("variant", [*VARIANTS, *RECURRENT_LM])
@@ -106,6 +113,7 @@ def test_a_language_models_cache_takes_left_padded_prompts(variant: str) -> None
         state = model.start()
         steps = [model.step(ids, state, ids != PAD)]
         steps += [model.step(more[:, index : index + 1], state) for index in range(3)]
+        shapes_are_known()
         for row, prompt in enumerate(prompts):
             alone = model(torch.tensor([prompt + more[row].tolist()]))[0]
             for index, logits in enumerate(steps):

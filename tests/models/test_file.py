@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
@@ -15,6 +15,7 @@ from clearhead.errors import ClearheadError, DamagedFile, ForeignFile, ModelFile
 from clearhead.models import SavedModel, build, load_model, save_model, stored_tensors
 from clearhead.recipe import read_recipe
 from clearhead.recipe.stored import VERSION
+from tests.thorough import drawn
 
 RECIPE = read_recipe(
     "small", "model.layers=1", "model.width=8", "model.heads=2", "model.feedforward.width=8", "model.embedding.tie=all"
@@ -146,7 +147,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_debris(path: Path, monkeypatc
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@drawn(50, 2000, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_only_our_own_errors_come_out(path: Path, data: st.DataObject) -> None:
     """Fuzz: bytes flipped, cut or inserted anywhere, most of all in the header. What still loads is still right."""
     content = bytearray(save_once(path))

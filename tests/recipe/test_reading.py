@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.errors import ClearheadError, RecipeError
@@ -22,6 +22,7 @@ from clearhead.recipe import (
     recipe_table,
     recipe_toml,
 )
+from tests.thorough import drawn
 
 
 def problems(*overrides: str, source: Any = None) -> list[str]:
@@ -276,7 +277,7 @@ values = st.one_of(
 
 
 @given(st.lists(st.tuples(st.lists(words, min_size=1, max_size=5), values), max_size=6))
-@settings(max_examples=700, deadline=None)
+@drawn(150, 5000)
 def test_overrides_only_ever_raise_our_errors(pairs: list[tuple[list[str], str]]) -> None:
     """Fuzz: whatever is typed, a recipe or a RecipeError comes out, and a recipe reads back as itself."""
     try:
@@ -288,7 +289,7 @@ def test_overrides_only_ever_raise_our_errors(pairs: list[tuple[list[str], str]]
 
 
 @given(st.recursive(values | st.integers() | st.none(), lambda inner: st.dictionaries(words, inner, max_size=4)))
-@settings(max_examples=700, deadline=None)
+@drawn(150, 5000)
 def test_tables_only_ever_raise_our_errors(table: Any) -> None:
     """Fuzz: nested tables, as they could stand in a damaged model file."""
     if not isinstance(table, dict):
@@ -300,7 +301,7 @@ def test_tables_only_ever_raise_our_errors(table: Any) -> None:
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=700, deadline=None)
+@drawn(150, 5000)
 def test_texts_only_ever_raise_our_errors(text: str) -> None:
     """Fuzz: a file of anything."""
     from clearhead.recipe.sources import settings_of_text

@@ -11,6 +11,7 @@ from clearhead.serving.room import Room
 from clearhead.serving.settings import ServeSettings
 from clearhead.training import prepare
 from clearhead.verbs.session import make_trainer
+from tests.serving.nursery import Nursery
 from tests.training.toy import FAMILIES, SMALL, write_pairs
 
 QUICK = ["training.optimizer.rate=0.004", "training.average=0", "data.max_length=40"]
@@ -62,6 +63,16 @@ class Models(dict[str, Path]):
 def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     """Run folders by name: ``NAMES``."""
     return Models(tmp_path_factory.mktemp("served"))
+
+
+@pytest.fixture(scope="package", autouse=True)
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Workers are forked, and not started anew, where the front is in this process."""
+    nursery = Nursery(tmp_path_factory.mktemp("nursery"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("clearhead.serving.processes.start_module", nursery.start_module)
+        yield
+    nursery.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import io
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -294,19 +294,36 @@ def test_the_best_model(run: Path, damage: str) -> None:
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
 
 
-@pytest.mark.parametrize("damage", NAMES)
-def test_what_came_through_a_pipe(run: Path, damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its weights exist nowhere else: refused with advice, and the advice works."""
-    monkeypatch.setattr("sys.stdin", Pipe(write_pairs(tmp_path / "pairs.tsv", count=FEW)))
-    folder = tmp_path / "piped"
-    result = typed("train", "-", "-o", str(folder), *STEPS, *SMALL)
+@pytest.fixture(scope="module")
+def once_piped(runs: Path) -> Path:
+    """A run whose data came through a pipe."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", Pipe(runs / "pairs.tsv"))
+        result = typed("train", "-", "-o", str(runs / "piped"), *STEPS, *SMALL)
     assert result.returncode == 0, result.stderr
-    hurt(folder / "data" / "stdin.tsv", damage)
-    result = typed("train", "-o", str(folder), "--resume")
+    return runs / "piped"
+
+
+@pytest.fixture
+def piped(once_piped: Path) -> Iterator[Path]:
+    """That run, which knows where it stands, with its data as they were after the test before."""
+    file = once_piped / "data" / "stdin.tsv"
+    before = file.read_bytes()
+    yield once_piped
+    if file.is_dir():
+        file.rmdir()
+    file.write_bytes(before)
+
+
+@pytest.mark.parametrize("damage", NAMES)
+def test_what_came_through_a_pipe(piped: Path, runs: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its weights exist nowhere else: refused with advice, and the advice works."""
+    hurt(piped / "data" / "stdin.tsv", damage)
+    result = typed("train", "-o", str(piped), "--resume")
     assert (result.returncode, "pipe the same data in again" in result.stderr) == (3, True)
     if damage == "removed":
-        monkeypatch.setattr("sys.stdin", Pipe(tmp_path / "pairs.tsv"))
-        assert typed("train", "-", "-o", str(folder), "--resume").returncode == 0
+        monkeypatch.setattr("sys.stdin", Pipe(runs / "pairs.tsv"))
+        assert typed("train", "-", "-o", str(piped), "--resume").returncode == 0
 
 
 class Pipe:

@@ -19,6 +19,7 @@ from clearhead.predictor import load
 from clearhead.recipe import ClassifierSpec, metrics_of, read_recipe
 from clearhead.training import Trainer, prepare, reopen
 from clearhead.verbs.session import make_trainer
+from tests.shapes import shapes_are_known
 from tests.training.test_trainer import HARD, assert_same_run, continued, state_of
 from tests.training.toy import FAMILIES, SMALL
 
@@ -48,6 +49,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 def test_two_runs_with_one_seed_are_identical_and_another_seed_is_not(
     family: str, tmp_path: Path, whole: Callable[[str], Path]
 ) -> None:
+    shapes_are_known()  # from the resumed run
     for name, seed in (("b", 1), ("c", 2)):
         new_run(family, tmp_path / name, *HARD, f"training.seed={seed}").run()
     assert_same_run(whole(family), tmp_path / "b")
@@ -100,6 +102,7 @@ def test_accumulated_gradients_are_those_of_one_large_batch(family: str, tmp_pat
 @family
 def test_the_dev_score_is_what_eval_says_of_the_saved_model(family: str, tmp_path: Path) -> None:
     """Contract 2, through the model file."""
+    shapes_are_known()  # from the resumed run
     trainer = new_run(family, tmp_path / "run", *HARD, "training.optimizer.rate=0.004")
     progress = trainer.run()
     scores = evaluate(load(tmp_path / "run"), reopen(tmp_path / "run").corpus.dev, bootstrap=0)
@@ -128,6 +131,7 @@ def test_minutes_become_steps(family: str, tmp_path: Path, monkeypatch: pytest.M
 
 def test_an_lm_learns_more_than_how_often_tokens_occur(tmp_path: Path) -> None:
     """Two letters may follow another, three in four times the first: perplexity of that source, 1.75, and of ends."""
+    shapes_are_known()  # from the shorter runs
     quick = ["training.optimizer.rate=0.004", "training.average=0.98", "training.steps=150"]
     trainer = new_run("lm", tmp_path / "run", *quick)
     progress = trainer.run()
@@ -142,6 +146,7 @@ def test_an_lm_learns_more_than_how_often_tokens_occur(tmp_path: Path) -> None:
 
 def test_an_encoder_learns_to_fill_in(tmp_path: Path) -> None:
     """A letter nearly follows from its neighbours: a perplexity far below that of seven letters; states are there."""
+    shapes_are_known()  # from the shorter runs
     quick = ["training.optimizer.rate=0.004", "training.average=0.98", "training.steps=300", "training.seed=2"]
     progress = new_run("encoder", tmp_path / "run", *quick, "model.dropout.residual=0.0").run()
     assert progress.best is not None

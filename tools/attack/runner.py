@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tools.attack.case import SECONDS, Case, Result, complaint
@@ -29,7 +30,7 @@ class _Running:
 
 def run_all(cases: Iterable[Case], *, jobs: int, scratch: Path) -> Iterator[tuple[Case, Result, str | None]]:
     """Yield every case with its result and its fault, in the order in which they end."""
-    _import_everything()
+    import_everything()
     scratch.mkdir(parents=True, exist_ok=True)
     waiting, running = iter(cases), list[_Running]()
     exhausted = False
@@ -107,6 +108,7 @@ def _act(case: Case, folder: Path) -> None:
     """In the child: become the command. Never returns."""
     code = 99
     try:
+        gc.freeze()  # otherwise a collection would look at, and copy, all that the parent has made
         os.setsid()
         os.chdir(folder / "work")
         os.environ.update({"OMP_NUM_THREADS": "1", "NO_COLOR": "1", "COLUMNS": "80", "HOME": ".", **case.environment})
@@ -150,7 +152,8 @@ def _connect(case: Case, folder: Path) -> None:
     sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
-def _import_everything() -> None:
+@cache
+def import_everything() -> None:
     """Import what commands import lazily, once for all of them; on one thread, so that forking is safe."""
     os.environ["OMP_NUM_THREADS"] = "1"
     import numpy.ma  # noqa: F401
@@ -165,4 +168,3 @@ def _import_everything() -> None:
     for name in clearhead.__all__:
         getattr(clearhead, name)
     torch.set_num_threads(1)
-    gc.freeze()  # otherwise a collection in a child would copy all pages that hold objects

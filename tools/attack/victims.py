@@ -11,7 +11,10 @@ from safetensors.numpy import load_file
 from tools.attack.case import Case
 from tools.attack.runner import run_all
 
-SMALL = ("model.width=16", "model.layers=1", "model.heads=2", "training.save_every=4", "training.evaluate_every=4")
+SMALL = (
+    *("model.width=16", "model.layers=1", "model.heads=2", "training.save_every=4", "training.evaluate_every=4"),
+    "decoding.max_length=12",  # what has not learnt when to stop is stopped
+)
 ROWS = 80
 """Lines of data: few, as dev is answered by a model that has not learnt when to stop."""
 STEPS, STANDS_AT = 12, 8

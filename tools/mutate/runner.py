@@ -5,6 +5,7 @@ folder of links to the package, with one real file, the mutated one. So every im
 processes that the tests start.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -185,6 +186,7 @@ def _clear(one: _Running) -> None:
 def _act(job: Job, scratch: Path) -> None:
     """In the child: run the tests and leave the outcome in a file. Never returns."""
     try:
+        gc.freeze()  # pytest collects garbage several times at its end: not that of the parent too
         os.setsid()
         log = os.open(scratch / "log", os.O_WRONLY | os.O_CREAT, 0o644)
         os.dup2(log, 1)

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from clearhead.serving import processes
 from clearhead.serving.catalogue import Version
 from clearhead.serving.faults import Fault
 from clearhead.serving.shapes import ModelFacts
@@ -50,12 +51,8 @@ class AboutDesk:
         return {"name": version.name, "facts": asdict(facts)} | told
 
     async def _worked_out(self, version: Version, *how: str) -> dict[str, Any]:
-        self._process = await asyncio.create_subprocess_exec(
-            # -P: nothing of the working directory is imported
-            *(sys.executable, "-P", "-m", "clearhead.serving.about", version.source, str(version.path), *how),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        self._process = await processes.start_module(
+            "clearhead.serving.about", version.source, str(version.path), *how, stdout=asyncio.subprocess.PIPE
         )
         try:
             output, _ = await self._process.communicate()

@@ -2,15 +2,14 @@
 
 import asyncio
 import logging
-import os
 import socket
-import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import ClearheadError, ModelFileError
+from clearhead.serving import processes
 from clearhead.serving.messages import BrokenMessage, Frames, Message, framed, kind_and_place
 
 if TYPE_CHECKING:
@@ -56,12 +55,8 @@ class WorkerProcess(asyncio.Protocol):
         worker = cls(heard)
         with there:
             try:
-                worker._process = await asyncio.create_subprocess_exec(
-                    # -P: nothing of the working directory is imported
-                    *(sys.executable, "-P", "-m", "clearhead.serving.worker", str(there.fileno())),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    pass_fds=[there.fileno()],
-                    env={**os.environ, "OMP_NUM_THREADS": "1"},
+                worker._process = await processes.start_module(
+                    "clearhead.serving.worker", str(there.fileno()), pass_fds=[there.fileno()]
                 )
             except BaseException:
                 here.close()
