@@ -8,7 +8,7 @@ docs/claims.md   every claim of the lectures: its verdict, the modules that impl
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -188,7 +188,7 @@ def sentence(docstring: str) -> str:
     return text[:1].upper() + text[1:] if re.match(r"[a-z]{2,}[ ,:]|a [a-z]{2,}", text) else text
 
 
-PAGES = {
+PAGES: dict[str, Callable[[], str]] = {
     "docs/recipe.md": recipe_page,
     "docs/claims.md": claims_page,
     **{f"docs/models/{name}.md": partial(model_card, name) for name in shipped_names()},
