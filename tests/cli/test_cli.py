@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import clearhead
 from clearhead.recipe import preset_names, read_recipe
 from tests.cli.typed import typed
 from tests.interop import references
@@ -45,13 +46,14 @@ def test_help_teaches() -> None:
 
 def test_presets_lists_prints_and_resolves(tmp_path: Path) -> None:
     listed = typed("presets").stdout.splitlines()
-    assert [line.split()[0] for line in listed] == preset_names()
+    assert [line.split()[0] for line in listed] == [*preset_names(), *clearhead.shipped_names()]
     assert all(len(line) > 30 for line in listed)
     file = tmp_path / "mine.toml"
     for flags in ([], ["--full"]):
         file.write_text(typed("presets", "gpt2", *flags).stdout, encoding="utf-8")
         assert read_recipe(file) == read_recipe("gpt2")
     assert "multihead" in typed("presets", "--kinds").stdout
+    assert typed("presets", "g2p-en").stdout == clearhead.model_card("g2p-en")
     wrong = typed("presets", "gtp2")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "did you mean gpt2?" in wrong.stderr

@@ -36,7 +36,9 @@ def sequential(right: Any) -> Any:
         (
             "L0.1",
             "clearhead.data.batches.make_batch",
-            lambda right: lambda *given: dataclasses.replace(right(*given), inputs=right(*given).labels),
+            lambda right: (
+                lambda *given, **ids: dataclasses.replace(right(*given, **ids), inputs=right(*given, **ids).labels)
+            ),
         ),
         ("L0.2", "clearhead.attention.choice.choose", lambda right: lambda scores, *rest: right(scores, None)),
         ("L1.10", HEADS, sequential),

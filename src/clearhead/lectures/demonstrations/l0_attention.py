@@ -94,7 +94,7 @@ def likelihood() -> Evidence:
             broken_block(
                 "targets that are not shifted: p(y_l | y_≤l; x)",
                 "clearhead.data.batches.make_batch",
-                lambda right: lambda *given: _unshifted(right(*given)),
+                lambda right: lambda *given, **ids: _unshifted(right(*given, **ids)),
                 trained_on,
             ),
             broken_block(
