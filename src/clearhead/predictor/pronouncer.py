@@ -25,7 +25,7 @@ class Pronouncer(TextWriter):
     """A model of the task ``g2p-en``: it reads English text, and answers with the phones of each word.
 
         model = clearhead.load("g2p-en")
-        model("Naïve?")  # 'N AY IY V'
+        model("Transformers!")  # 'T R AE N S F AO R M ER Z'
         model("cabbage patch")  # 'K AE B IH JH | P AE CH'
 
     Case, accents and punctuation do not matter; numbers are read aloud; see ``clearhead.data.english``. With
