@@ -18,6 +18,7 @@ import torch
 import clearhead
 from clearhead.files import write_whole
 from clearhead.models import SavedModel
+from clearhead.verbs.exporting import TARGETS
 
 PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "exports.md"
 HEAD = """\
@@ -29,7 +30,6 @@ where there is one, all greedy answers are identical. A dash: the target cannot 
 refused.
 
 """
-TARGETS = ("huggingface", "onnx", "ctranslate2", "torch-export")
 SIZES = [
     *("model.layers=1", "model.width=16", "model.heads=2", "model.feedforward.width=20"),
     *("model.vocabulary.source=40", "model.vocabulary.target=40"),

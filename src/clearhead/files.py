@@ -74,9 +74,15 @@ def whole_folder(path: Path) -> Iterator[Path]:
                 file.chmod(0o644)
                 with file.open("rb") as stream:
                     os.fsync(stream.fileno())
+        old = aside / "old"
         if path.exists():
-            path.rename(aside / "old")
-        building.rename(path)
+            path.rename(old)
+        try:
+            building.rename(path)
+        except OSError:
+            if old.exists():
+                old.rename(path)
+            raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     _sync_folder(path.parent)

@@ -46,3 +46,15 @@ def test_any_text_gives_words_of_known_letters(text: str) -> None:
     for word in read_english(text).words:
         assert word
         assert set(word) <= set("abcdefghijklmnopqrstuvwxyz'.-")
+
+
+WORDS = st.lists(
+    st.sampled_from(["mr.", "in.", "u.s.", "'tis", "dogs'", "o'", "x-ray", "..a..", "'n'", "-b-", "c'-.", "3rd"])
+)
+
+
+@given(st.text(alphabet="abins'.- 1", max_size=20) | WORDS.map(" ".join))
+def test_a_word_that_was_read_is_read_as_it_is(text: str) -> None:
+    """So that a model may be given the words of a text one by one."""
+    for word in read_english(text).words:
+        assert read_english(word).words == (word,)

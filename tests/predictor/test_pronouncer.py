@@ -52,6 +52,12 @@ def test_sampling_depends_on_the_number_of_the_line_alone(model: Pronouncer) -> 
     assert drawn[0][0].text.split(BETWEEN_WORDS)[0] == alone.text
 
 
+def test_a_sampled_stream_draws_what_an_answer_draws(model: Pronouncer) -> None:
+    text = "read the read thoroughly"
+    settings = {"sample": True, "temperature": 2.0, "seed": 3}
+    assert "".join(model.stream(text, **settings)) == model.answers([text], **settings)[0][0].text
+
+
 def test_the_best_combinations_are_those_of_all(model: Pronouncer) -> None:
     words = [answers[:4] for answers in model.answers(["read", "lead", "wind"], n_best=4)]
     found = model.answers(["read lead wind"], n_best=4)[0]
@@ -83,6 +89,13 @@ class TestDictionary:
         answer = model.answers(["colonel"], dictionary=True)[0][0]
         assert answer.log_probability == pytest.approx(model.score(["colonel"], [answer.text])[0], abs=1e-5)
         assert not math.isnan(answer.log_probability)
+
+    def test_streams_look_words_up_too(self, model: Pronouncer) -> None:
+        text = "Colonel clearheadish!"
+        assert "".join(model.stream(text, dictionary=True)) == model(text, dictionary=True)
+        assert "".join(model.stream(text)) != model(text, dictionary=True)
+        assert model.in_pieces("colonel", model.decoding())
+        assert not model.in_pieces("colonel", model.decoding(dictionary=True))
 
     def test_another_model_has_none(self) -> None:
         with pytest.raises(RecipeError, match="only a model of the task g2p-en"):

@@ -194,9 +194,8 @@ class DisentangledAttention(Heads):
         where = self.places.row(distance) - (kept.start or 0)
         back = where if self.p2c_index == "released" else self.places.row(-distance) - (kept.start or 0)
         terms = [query @ keys.mT] if "c2c" in self.terms else []
-        if (
-            rows.dim() == 1 and query.shape[2] == 1 and not is_exporting()
-        ):  # a decoding step: each key needs one row of each table
+        # a decoding step: each key needs one row of each table
+        if rows.dim() == 1 and query.shape[2] == 1 and not is_exporting():
             if to_place is not None:
                 terms.append(query @ to_place[:, where[0]].mT)
             if from_place is not None:

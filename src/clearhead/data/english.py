@@ -36,23 +36,11 @@ _ALONE = _TITLES | frozenset(["al", "conn", "cr", "in", "jan", "mass", "rep"])
 """Abbreviations that keep their full stop; some of them only in a line of their own, as they are words as well."""
 _ELISIONS = frozenset(
     [
-        "'bout",
-        "'cause",
-        "'course",
-        "'cuse",
-        "'em",
-        "'frisco",
-        "'gain",
-        "'kay",
-        "'m",
-        "'n",
-        "'round",
-        "'s",
-        "'til",
-        "'tis",
-        "'twas",
+        *("'bout", "'cause", "'course", "'cuse", "'em", "'frisco", "'gain", "'kay", "'m", "'n", "'round", "'s"),
+        *("'til", "'tis", "'twas"),
     ]
 )
+"""Words that begin with an apostrophe; before others it is a quotation mark."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +73,14 @@ def read_english(text: str) -> EnglishWords:
 
 
 def _trimmed(token: str, *, alone: bool) -> str:
-    """A word without the quotation marks, dashes and full stops around it."""
+    """A word without the quotation marks, dashes and full stops around it, however many there are."""
+    before, word = "", token
+    while word != before:
+        before, word = word, _once_trimmed(word, alone=alone)
+    return word
+
+
+def _once_trimmed(token: str, *, alone: bool) -> str:
     word = token.strip("-")
     quoted = word.startswith("'") and word.rstrip(".") not in _ELISIONS
     if quoted:

@@ -102,14 +102,16 @@ class Engine:
                 found[index] = ways
         return found
 
-    def stream(self, line: list[int], spec: DecodingSpec) -> Generator[int, None, bool]:
+    def stream(self, line: list[int], spec: DecodingSpec, number: int = 0) -> Generator[int, None, bool]:
         """Yield the tokens of one answer while it is generated; greedy, or sampled. Returns whether it ended by itself.
+
+        Sampling draws by ``number``, as for a line of that number in a search.
 
         Between two tokens the model is not locked, so that the caller may pause or stop at any time.
         """
         self._refuse(spec)
         with evaluating(self.model, spec.attention):
-            tokens = self._writing([line], spec).tokens()
+            tokens = self._writing([line], spec, numbers=[number]).tokens()
         while True:
             with evaluating(self.model, spec.attention):
                 try:

@@ -10,7 +10,7 @@ from clearhead.data import Codec, EnglishWords, Pair, pronunciations, read_engli
 from clearhead.decoding import Allowed
 from clearhead.errors import ClearheadError
 from clearhead.inspection import Subject
-from clearhead.predictor.asked import the_number, the_text
+from clearhead.predictor.asked import the_text
 from clearhead.predictor.base import Answer
 from clearhead.predictor.unknown import warn_unknown
 from clearhead.predictor.writer import TextWriter
@@ -33,33 +33,27 @@ class Pronouncer(TextWriter):
     words are the n most probable combinations.
     """
 
-    def answers(
+    def _found(
         self,
         texts: Sequence[str],
-        spec: DecodingSpec | None = None,
+        spec: DecodingSpec,
         *,
-        n_best: int = 1,
-        scored: bool = True,
-        numbers: Sequence[int] | None = None,
+        n_best: int,
+        scored: bool,
+        numbers: Sequence[int] | None,
         prefixes: Sequence[str] | None = None,
         allowed: Allowed | None = None,
-        **settings: Any,
     ) -> list[list[Answer]]:
-        """Return the ``n_best`` best answers to each text, as ``TextWriter.answers`` does."""
-        n_best = the_number(n_best, "n_best")
-        if spec is None and n_best > self.recipe.decoding.beam_size:
-            settings = {"beam_size": max(4, n_best)} | settings
-        texts, spec = self._asked(texts, spec, settings)
-        if prefixes is not None or allowed is not None:  # these are about one word
-            return super().answers(
+        """The answers to texts from those to their words; prefixes, and what is allowed, are about one word."""
+        if prefixes is not None or allowed is not None:
+            return super()._found(
                 texts, spec, n_best=n_best, scored=scored, numbers=numbers, prefixes=prefixes, allowed=allowed
             )
         readings = [read_english(text) for text in texts]
-        lines = range(len(texts)) if numbers is None else numbers
         words = [word for reading in readings for word in reading.words]
         seeds = [
             line + place * _NEXT_WORD
-            for line, reading in zip(lines, readings, strict=True)
+            for line, reading in zip(numbers or range(len(texts)), readings, strict=True)
             for place in range(len(reading.words))
         ]
         found = iter(self._words(words, spec, n_best=n_best, scored=scored, numbers=seeds))
@@ -68,10 +62,10 @@ class Pronouncer(TextWriter):
     def _words(
         self, words: Sequence[str], spec: DecodingSpec, *, n_best: int, scored: bool, numbers: Sequence[int]
     ) -> list[list[Answer]]:
-        """The answers to single words, from the dictionary if it is asked for and lists them, and from the model."""
-        listed = _dictionary(stress=self.recipe.data.stress) if spec.dictionary else {}
+        """The answers to single words: from the dictionary, if it is asked for and lists them, and from the model."""
+        listed = self._listed(spec)
         others = [place for place, word in enumerate(words) if word not in listed]
-        by_model = super().answers(
+        by_model = super()._found(
             [words[place] for place in others],
             spec,
             n_best=n_best,
@@ -90,13 +84,18 @@ class Pronouncer(TextWriter):
             found.setdefault(place, []).append(Answer(text, value, value, finished=True, tokens=tokens))
         return [found[place][:n_best] for place in range(len(words))]
 
+    def _listed(self, spec: DecodingSpec) -> Mapping[str, tuple[str, ...]]:
+        """The words that are looked up, with their pronunciations."""
+        return _dictionary(stress=self.recipe.data.stress) if spec.dictionary else {}
+
     def unfamiliar(self, examples: Sequence[Any]) -> Iterator[tuple[str, Codec, list[tuple[str, ...]]]]:
         for name, codec, unknown in super().unfamiliar(examples):
             source = name == "source"
             yield name, codec, [read_english(pair.source).unknown for pair in examples] if source else unknown
 
-    def in_pieces(self, text: str) -> bool:
-        return len(read_english(text).words) == 1
+    def in_pieces(self, text: str, spec: DecodingSpec) -> bool:
+        words = read_english(text).words
+        return len(words) == 1 and words[0] not in self._listed(spec)
 
     def stream(self, text: str, **settings: Any) -> Iterator[str]:
         """Yield the answer to a text piece by piece, word after word."""
@@ -106,11 +105,15 @@ class Pronouncer(TextWriter):
         return self._stream_words(reading.words, spec)
 
     def _stream_words(self, words: Sequence[str], spec: DecodingSpec) -> Iterator[str]:
+        listed = self._listed(spec)
         for place, word in enumerate(words):
             if place:
                 yield BETWEEN_WORDS
-            (line,), _, _ = self._encode([word], spec)
-            yield from self._stream(line, spec)
+            if word in listed:
+                yield listed[word][0]
+            else:
+                (line,), _, _ = self._encode([word], spec)
+                yield from self._stream(line, spec, place * _NEXT_WORD)
 
     def each_token(self, text: str, spec: DecodingSpec) -> Generator[int, None, bool]:
         self._require_word(text)
@@ -127,8 +130,8 @@ class Pronouncer(TextWriter):
     def _require_word(self, text: str) -> None:
         words = read_english(text).words
         if len(words) != 1:
-            found = " ".join(words) or "none"
-            raise ClearheadError(f"one word at a time can be looked into or streamed; the text has {found}")
+            found = f"{len(words):,}: {' '.join(words)}" if words else "none"
+            raise ClearheadError(f"one word at a time can be looked into; this text has {found[:100]}")
 
     def _read(self, texts: Sequence[str], *, gaps: bool = False) -> tuple[list[list[int]], list[tuple[str, ...]]]:
         return super()._read([" ".join(read_english(text).words) for text in texts], gaps=gaps)

@@ -56,9 +56,10 @@ class TextWriter(Predictor):
         warn_unknown(self.source, [unknown], stacklevel=2)
         return self._stream(line, spec)
 
-    def _stream(self, line: list[int], spec: DecodingSpec) -> Iterator[str]:
+    def _stream(self, line: list[int], spec: DecodingSpec, number: int = 0) -> Iterator[str]:
+        """The pieces of an answer; sampling draws them by ``number``."""
         text = GrowingText(self.target)
-        for token in self.engine.stream(line, spec):
+        for token in self.engine.stream(line, spec, number):
             if piece := text.add(token):
                 yield piece
         if rest := text.rest():
@@ -69,9 +70,9 @@ class TextWriter(Predictor):
         (line,), _, _ = self._encode([text], spec)
         return self.engine.stream(line, spec)
 
-    def in_pieces(self, text: str) -> bool:
+    def in_pieces(self, text: str, spec: DecodingSpec) -> bool:
         """Whether the answer to a text can be given token by token."""
-        del text
+        del text, spec
         return True
 
     def reading(self, text: str, spec: DecodingSpec) -> tuple[bool, tuple[str, ...]]:
@@ -143,6 +144,22 @@ class TextWriter(Predictor):
         texts, spec = self._asked(texts, spec, settings)
         if n_best > spec.beam_size:
             raise ClearheadError(f"{n_best} answers need decoding.beam_size ≥ {n_best}, but it is {spec.beam_size}")
+        return self._found(
+            texts, spec, n_best=n_best, scored=scored, numbers=numbers, prefixes=prefixes, allowed=allowed
+        )
+
+    def _found(
+        self,
+        texts: Sequence[str],
+        spec: DecodingSpec,
+        *,
+        n_best: int,
+        scored: bool,
+        numbers: Sequence[int] | None,
+        prefixes: Sequence[str] | None = None,
+        allowed: Allowed | None = None,
+    ) -> list[list[Answer]]:
+        """The answers to texts that were checked."""
         lines, cut, unknown = self._encode(texts, spec)
         starts = None if prefixes is None else self.target.encode(prefixes)
         found = self.engine.search(lines, spec, scored=scored, numbers=numbers, prefixes=starts, allowed=allowed)

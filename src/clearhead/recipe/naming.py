@@ -27,9 +27,7 @@ from clearhead.recipe.sources import preset_names
 from clearhead.recipe.stored import LARGEST_HEADER
 from clearhead.shipped import shipped_model
 
-Named = Literal[
-    "preset", "task", "shipped", "recipe", "model", "run", "huggingface", "data", "stdin", "folder", "missing"
-]
+Named = Literal["preset", "task", "recipe", "model", "run", "huggingface", "data", "stdin", "folder", "missing"]
 BEST = "best.safetensors"
 _WITHOUT_WEIGHTS = {"preset": "a preset", "task": "a task", "recipe": "a recipe"}
 
@@ -42,8 +40,6 @@ def named(word: str | Path) -> Named:
     if isinstance(word, str) or not exists(path):
         if text in TASKS:
             return "task"
-        if shipped_model(text) is not None:
-            return "shipped"
         if text in preset_names():
             return "preset"
     if not exists(path):
@@ -63,14 +59,19 @@ def _named_file(path: Path) -> Named:
     return "model" if path.suffix == ".safetensors" or _begins_like_a_model(path) else "data"
 
 
+def shipped_file(word: str | Path) -> Path | None:
+    """The model that comes with the package for a task of this name; None if the word names something else."""
+    return shipped_model(str(word)) if named(word) == "task" else None
+
+
 def weights_of(word: str | Path) -> tuple[Path, bool]:
     """Where the weights are that a word names: a model file, or, if the second value says so, a Hugging Face folder.
 
     What has none is refused, with what to do instead.
     """
     kind, path = named(word), Path(word)
-    if kind in ("task", "shipped") and (file := shipped_model(str(word))) is not None:
-        return file, False
+    if (shipped := shipped_file(word)) is not None:
+        return shipped, False
     if kind in _WITHOUT_WEIGHTS:
         raise RecipeError(
             [

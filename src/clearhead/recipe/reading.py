@@ -15,7 +15,7 @@ from clearhead.recipe.constructing import recipe_of, section_of
 from clearhead.recipe.describing import shown
 from clearhead.recipe.merging import BUDGETS, merged
 from clearhead.recipe.model import Recipe
-from clearhead.recipe.naming import named, no_recipe
+from clearhead.recipe.naming import named, no_recipe, shipped_file
 from clearhead.recipe.registry import load_plugins
 from clearhead.recipe.settings import Key, Settings, put
 from clearhead.recipe.sources import (
@@ -30,7 +30,6 @@ from clearhead.recipe.sources import (
 from clearhead.recipe.starting import carried_over, family_of, require_agreement
 from clearhead.recipe.stored import Header, read_header
 from clearhead.recipe.training import DecodingSpec
-from clearhead.shipped import shipped_model
 
 Source = str | Path | Recipe
 """What a recipe is read from: a preset's name, a TOML file, a model file, a run folder, or a recipe."""
@@ -133,8 +132,8 @@ def _levels(source: Source) -> list[Settings]:
     if isinstance(source, Recipe):
         return [settings_of_recipe(source)]
     name, path, kind = str(source), Path(source), named(source)
-    if kind in ("task", "shipped") and (file := shipped_model(name)) is not None:
-        path, kind = file, "model"
+    if (shipped := shipped_file(source)) is not None:
+        path, kind = shipped, "model"
     if kind == "preset":
         return [settings_of_preset(name)]
     if kind == "model":
@@ -166,8 +165,7 @@ def _was_trained(source: Source, levels: Sequence[Settings]) -> bool:
     """Whether a recipe holds what training decided; one that a person wrote seldom states a vocabulary."""
     if isinstance(source, Recipe):
         return any(given.stated and key[:2] == _VOCABULARY for level in levels for key, given in level.items())
-    kind = named(source)
-    return kind in ("run", "model", "shipped") or (kind == "task" and shipped_model(str(source)) is not None)
+    return named(source) in ("run", "model") or shipped_file(source) is not None
 
 
 def _without_results(settings: Settings, changes: Sequence[Settings]) -> Settings:

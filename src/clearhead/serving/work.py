@@ -217,7 +217,7 @@ class Stream:
 
     def _has_pieces(self, *, verbatim: bool) -> bool:
         """Whether there is anything to answer, and token by token."""
-        return bool(self._line or verbatim) and self._writer.in_pieces(self._line)
+        return bool(self._line or verbatim) and self._writer.in_pieces(self._line, self._spec)
 
     def advance(self) -> Reply:
         """Write one token: ``piece``, the text that is certain now; or ``done``, the answer as a whole."""

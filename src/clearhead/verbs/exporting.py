@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clearhead.predictor import Predictor
     from clearhead.verbs.run import Run
 
-_TARGETS = ("huggingface", "onnx", "ctranslate2", "torch-export")
+TARGETS = ("huggingface", "onnx", "ctranslate2", "torch-export")
 _REPORT = "export.json"
 """What was exported and how it was compared: beside every export."""
 
@@ -54,8 +54,8 @@ def export_model(
         force: Replace an earlier export.
         report: Called with an ``Event`` now and then; True prints lines to standard error.
     """
-    if to not in _TARGETS:
-        problem = f"{to} is no target{did_you_mean(to, _TARGETS)} (there are: {', '.join(_TARGETS)})"
+    if to not in TARGETS:
+        problem = f"{to} is no target{did_you_mean(to, TARGETS)} (there are: {', '.join(TARGETS)})"
         raise RecipeError([Problem("", "to", problem)])
     if int8 and to != "ctranslate2":
         raise RecipeError([Problem("", "int8", "only an export to ctranslate2 stores weights in eight bits")])

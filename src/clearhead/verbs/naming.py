@@ -120,55 +120,48 @@ def described_origin(origin: Mapping[str, str], name: str) -> list[str]:
 
 def start_named(model: "str | Path | Run | Predictor") -> "Start":
     """A model to start training from, by any name that it has, or as it is loaded."""
-    from clearhead.models import SavedModel, fingerprint_of, load_model
+    saved = saved_named(model)
+    from clearhead.models import fingerprint_of
     from clearhead.training import Start
 
     if not isinstance(model, str | Path):
-        found = _loaded(model)
-        saved = SavedModel(found.model, found.recipe, found.tokenizers)
-        name = "a model in memory" if found is model else str(getattr(model, "folder", "a run"))
-        return Start(saved, name, fingerprint_of(saved))
+        return Start(saved, str(getattr(model, "folder", "a model in memory")), fingerprint_of(saved))
     path, foreign = weights_of(model)
-    if not foreign:
-        return Start(load_model(path), str(model), read_header(path).metadata["fingerprint"])
-    from clearhead.interop import load_huggingface
-
-    saved = load_huggingface(path)
-    return Start(saved, str(model), fingerprint_of(saved))
+    # a file keeps the fingerprint that it was written with, in whatever precision and by whatever version
+    fingerprint = fingerprint_of(saved) if foreign else read_header(path).metadata["fingerprint"]
+    return Start(saved, str(model), fingerprint)
 
 
 def _loaded(model: "str | Path | Run | Predictor") -> "Predictor":
-    if not isinstance(model, str | Path):
-        from clearhead.predictor import Predictor
-        from clearhead.verbs.run import Run
+    if isinstance(model, str | Path):
+        saved = saved_named(model)
+        from clearhead.predictor import ready
 
-        found = model.model if isinstance(model, Run) else model
-        if not isinstance(found, Predictor):
-            raise TypeError(f"model must be a model, a run or the name of one, not {type(model).__name__}")
-        return found
-    path, foreign = weights_of(model)
-    from clearhead.predictor import load, ready
+        return ready(saved, weights_of(model)[0])
+    from clearhead.predictor import Predictor
+    from clearhead.verbs.run import Run
 
-    if not foreign:
-        return load(path)
-    from clearhead.interop import load_huggingface
-
-    return ready(load_huggingface(path), path)
+    found = model.model if isinstance(model, Run) else model
+    if not isinstance(found, Predictor):
+        raise TypeError(f"model must be a model, a run or the name of one, not {type(model).__name__}")
+    return found
 
 
 def saved_named(model: "str | Path | Run | Predictor") -> "SavedModel":
     """The model with its recipe and its tokenizers, which an imported one may lack: it then reads no text."""
-    from clearhead.models import SavedModel, load_model
-
     if not isinstance(model, str | Path):
+        from clearhead.models import SavedModel
+
         loaded = _loaded(model)
         return SavedModel(loaded.model, loaded.recipe, loaded.tokenizers)
     path, foreign = weights_of(model)
-    if not foreign:
-        return load_model(path)
-    from clearhead.interop import load_huggingface
+    if foreign:
+        from clearhead.interop import load_huggingface
 
-    return load_huggingface(path)
+        return load_huggingface(path)
+    from clearhead.models import load_model
+
+    return load_model(path)
 
 
 def split(changes: Changes) -> tuple[dict[str, Any], list[str]]:

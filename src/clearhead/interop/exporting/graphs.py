@@ -246,14 +246,19 @@ def _right_padded(lines: int, tokens: int) -> Tensor:
 
 
 def _memory_ports(model: Seq2Seq) -> list[Port]:
-    """What the encoder hands to the decoder: shapes are found by running it once."""
+    """What the encoder hands to the decoder: shapes are found by running it with two lengths.
+
+    Linformer's keys are slots, as many for every source; those of other attentions follow the source.
+    """
     with torch.no_grad():
-        found = EncoderGraph(model)(_ids(2, 5), _right_padded(2, 5))
-    # Linformer's keys are slots, as many for every source
+        found, longer = (EncoderGraph(model)(_ids(2, n), _right_padded(2, n)) for n in (5, 6))
     return [
-        Port(f"memory_{index // 2}_{'value' if index % 2 else 'key'}", ("lines", None, open_, None), tensor)
-        for index, tensor in enumerate(found)
-        for open_ in ["source" if tensor.shape[2] == 5 else None]
+        Port(
+            f"memory_{index // 2}_{'value' if index % 2 else 'key'}",
+            ("lines", None, None if tensor.shape == other.shape else "source", None),
+            tensor,
+        )
+        for index, (tensor, other) in enumerate(zip(found, longer, strict=True))
     ]
 
 

@@ -8,7 +8,6 @@ from typing import Any, Literal
 from clearhead.drawing.html import fragment, table
 
 Target = Literal["huggingface", "onnx", "ctranslate2", "torch-export"]
-TARGETS: tuple[Target, ...] = ("huggingface", "onnx", "ctranslate2", "torch-export")
 
 
 @dataclass(frozen=True)

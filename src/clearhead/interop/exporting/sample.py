@@ -5,6 +5,7 @@ Shapes: b lines, n tokens read, m tokens that the decoder reads, V entries of th
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from clearhead.data import Codec, pixels_of
 from clearhead.errors import DataError
 from clearhead.models import ClassifierModel, EncoderModel, LanguageModel, Model, SavedModel, Seq2Seq, evaluating
-from clearhead.predictor import Engine, Labeller, Predictor, TextWriter, ready
+from clearhead.predictor import Engine, Labeller, TextWriter, ready
 from clearhead.predictor.engine import reach
 from clearhead.predictor.filler import Filler
 from clearhead.recipe import ModelSpec, Recipe
@@ -124,22 +125,15 @@ def _reach(model: Model) -> int:
 
 
 def _read(saved: SavedModel, texts: Sequence[str]) -> list[list[int]]:
-    from pathlib import Path
-
     predictor = ready(saved, Path("the model"))
-    if any(not text.strip() for text in texts):
-        texts = [text for text in texts if text.strip()]
+    texts = [text for text in texts if text.strip()]
     longest = _reach(saved.model)
     if isinstance(predictor, TextWriter):
         short = saved.recipe.decoding.replaced(max_source=max(1, longest // 2))
         return predictor._encode(texts, short)[0]
     if not isinstance(predictor, Labeller | Filler):
         raise DataError(f"a model of family {saved.recipe.model.family} reads no text")
-    return [_wrapped(predictor, ids, longest - 2) for ids in predictor._ids(texts)]
-
-
-def _wrapped(predictor: Predictor, ids: list[int], longest: int) -> list[int]:
-    return predictor.source.wrapped(ids, max(1, longest))
+    return [predictor.source.wrapped(ids, max(1, longest - 2)) for ids in predictor._ids(texts)]
 
 
 def _made(spec: ModelSpec, longest: int) -> list[list[int]]:
