@@ -3,15 +3,15 @@
     python -m benchmarks.learning STUDY --train train.tsv --dev dev.tsv [--core-minutes 5] [--only rope muon]
 
 Each row of ``SETTINGS`` is trained by `clearhead train` on one thread, for as many steps as fit into the same time of
-one core. What a step takes is measured as processor time, which other work on the machine disturbs little, and the
-number of steps is kept with the result: ``--steps 5000`` gives every row this number instead, and repeats it without a
-clock. Rows that STUDY already has are not trained again, so that the study can be stopped and continued; a row that was
-interrupted goes on from its last checkpoint. ``--seeds 1 2`` trains each row twice.
+one core. What a step takes is measured for all rows before the first is trained (``--plan`` does only this: in a quiet
+minute), and the number of steps is kept: from then on steps are the clock, and other work on the machine changes
+nothing. ``--steps 5000`` gives every row this number instead. Rows that STUDY already has are not trained again, so
+that the study can be stopped and continued; a row that was interrupted goes on from its last checkpoint. ``--seeds 1
+2`` trains each row twice.
 """
 
 import argparse
 import json
-import shutil
 import statistics
 import tempfile
 import time
@@ -55,13 +55,20 @@ SETTINGS: dict[str, list[str]] = {
     "muon, 2,048 tokens": [*_ROPE, "training.optimizer.kind=muon", "training.batch_tokens=2048"],
     "average 0.99": [*_ROPE, "training.average=0.99"],
     # regularisation
-    "no dropout": [*_ROPE, "model.dropout={residual=0, embedding=0}"],
+    "no dropout": [*_ROPE, "model.dropout.residual=0", "model.dropout.embedding=0"],
     "no smoothing": [*_ROPE, "training.label_smoothing=0"],
     # tokens
-    "pieces of letters": [*_ROPE, "data.source={kind=bpe, size=300}"],
+    "pieces of letters": [*_ROPE, "data.source.kind=bpe", "data.source.size=300"],
+    # several at once
+    "4+2 layers, linear, rate 0.002": [
+        *(*_ROPE, "model.encoder.layers=4", "model.decoder.layers=2", "training.schedule.kind=linear"),
+        "training.optimizer.rate=0.002",
+    ],
+    "4+1 layers, muon": [*_ROPE, "model.encoder.layers=4", "model.decoder.layers=1", "training.optimizer.kind=muon"],
 }
 TIMED = 24
 """Steps by which the time of a step is measured; the median counts."""
+ROUNDS = 3
 
 
 def seconds_per_step(run: Prepared) -> float:
@@ -81,29 +88,48 @@ def seconds_per_step(run: Prepared) -> float:
     return statistics.median(times[4:])
 
 
-def planned(settings: Sequence[str], seconds: float) -> tuple[int, float, int]:
-    """Steps that fit into some seconds of a core, what one takes, and the parameters of the model."""
-    folder = Path(tempfile.mkdtemp())
-    try:
-        run = prepare(read_recipe(None, *settings, "training.steps=1000"), folder)
-        each = seconds_per_step(run)
-        return max(1, round(seconds / each)), each, count_parameters(build(run.recipe, seed=0))
-    finally:
-        shutil.rmtree(folder)
+def settings_of(name: str, seed: int, asked: argparse.Namespace) -> list[str]:
+    """All settings of a row."""
+    data = [f"data.train={asked.train}", f"data.dev={asked.dev}", f"training.seed={seed}", "training.threads=1"]
+    return [*data, "decoding.beam_size=1", *SETTINGS[name]]
+
+
+def plan_missing(names: Sequence[str], asked: argparse.Namespace) -> None:
+    """Plan the rows that have no plan: steps that fit into the time of a core, by rounds over all rows.
+
+    Other work can only slow a step down: the fastest of the rounds counts.
+    """
+    missing = [name for name in names if not _plan(name, asked).exists()]
+    with tempfile.TemporaryDirectory() as folder:
+        runs = {}
+        for name in missing:
+            recipe = read_recipe(None, *settings_of(name, 1, asked), "training.steps=1000")
+            runs[name] = prepare(recipe, Path(folder) / _folder(name))
+        times: dict[str, list[float]] = {name: [] for name in missing}
+        for _ in range(ROUNDS):
+            for name, run in runs.items():
+                times[name].append(seconds_per_step(run))
+        for name, run in runs.items():
+            each = min(times[name])
+            steps = asked.steps or max(1, round(60 * asked.core_minutes / each))
+            plan = {"steps": steps, "seconds_per_step": each, "parameters": count_parameters(build(run.recipe, seed=0))}
+            _plan(name, asked).write_text(json.dumps(plan), encoding="utf-8")
+
+
+def _plan(name: str, asked: argparse.Namespace) -> Path:
+    study: Path = asked.study
+    return study / f"{_folder(name)}.plan.json"
+
+
+def _folder(name: str) -> str:
+    return name.replace(" ", "-").replace(",", "")
 
 
 def studied(name: str, seed: int, asked: argparse.Namespace) -> dict[str, Any]:
     """Train one row, and say how far it came."""
-    data = [f"data.train={asked.train}", f"data.dev={asked.dev}", f"training.seed={seed}", "training.threads=1"]
-    settings = [*data, "decoding.beam_size=1", *SETTINGS[name]]
-    folder = asked.study / f"{name.replace(' ', '-').replace(',', '')}-{seed}"
-    note = folder.with_suffix(".plan.json")
-    if note.exists():
-        plan = json.loads(note.read_text(encoding="utf-8"))
-    else:
-        steps, each, parameters = planned(settings, 60 * asked.core_minutes)
-        plan = {"steps": asked.steps or steps, "seconds_per_step": each, "parameters": parameters}
-        note.write_text(json.dumps(plan), encoding="utf-8")
+    plan = json.loads(_plan(name, asked).read_text(encoding="utf-8"))
+    settings = settings_of(name, seed, asked)
+    folder = asked.study / f"{_folder(name)}-{seed}"
     started = time.process_time()
     run = clearhead.train(None, folder, steps=plan["steps"], resume=folder.exists(), settings=settings)
     best = run.best or {}
@@ -135,6 +161,7 @@ def main() -> None:
     parser.add_argument("--core-minutes", type=float, default=5.0)
     parser.add_argument("--steps", type=int, help="the same number for all, instead of the same time")
     parser.add_argument("--only", nargs="+", choices=list(SETTINGS), default=list(SETTINGS), metavar="NAME")
+    parser.add_argument("--plan", action="store_true", help="measure the steps of each row, and train nothing")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     asked = parser.parse_args()
     torch.set_num_threads(1)
@@ -142,6 +169,9 @@ def main() -> None:
     kept = asked.study / "rows.jsonl"
     rows = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()] if kept.exists() else []
     done = {(row["name"], row["seed"]) for row in rows}
+    plan_missing(asked.only, asked)
+    if asked.plan:
+        return
     for seed in asked.seeds:
         for name in asked.only:
             if (name, seed) not in done:

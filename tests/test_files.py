@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.files import sha256_of, whole_file, write_whole
+from clearhead.files import sha256_of, whole_file, whole_folder, write_whole
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -82,3 +82,21 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert os.read(reader, 100) == b"through"
     os.close(reader)
     assert pipe.is_fifo()
+
+
+def test_a_folder_that_cannot_take_its_name_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "folder"
+    with whole_folder(path) as folder:
+        (folder / "file").write_text("old")
+    rename = Path.rename
+
+    def fail(source: Path, target: Path) -> Path:
+        if target == path and (source / "file").read_text() == "new":
+            raise OSError(5, "Input/output error")
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(OSError, match="Input/output"), whole_folder(path) as folder:
+        (folder / "file").write_text("new")
+    assert (path / "file").read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]

@@ -19,6 +19,8 @@ from clearhead.data import pronunciations, read_english
         ("He put it in.", "he put it in"),
         ("in.", "in."),
         ("x2y", "x two y"),
+        ("the 'course' of 'course", "the course of 'course"),
+        ("--'''dogs'.'-- .mr.. u.s.'", "dogs mr. u.s."),
         ("the 3rd of May 1984", "the third of may nineteen eighty four"),
         ("… — ' - .", ""),
     ],
@@ -58,3 +60,9 @@ def test_a_word_that_was_read_is_read_as_it_is(text: str) -> None:
     """So that a model may be given the words of a text one by one."""
     for word in read_english(text).words:
         assert read_english(word).words == (word,)
+
+
+def test_endless_marks_take_no_endless_time() -> None:
+    """Work grows with the text: a quadratic reading of these took minutes, here it would take hours."""
+    for marks in (".", "'-.", "'.a'", "-'s.", "1,111", "x'"):
+        assert len(read_english(f"a{marks * 400_000}").words) >= 1

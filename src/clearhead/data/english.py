@@ -22,10 +22,11 @@ _LETTERS = str.maketrans(
 _SIGNS = {"&": "and", "%": "percent", "@": "at", "+": "plus", "=": "equals"}
 _TOKEN = re.compile(
     r"(?P<number>\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+|st\b|nd\b|rd\b|th\b)?)"
-    r"|(?P<word>[a-z'.-]*[a-z][a-z'.-]*)"
+    r"|(?P<word>[a-z'.-]+)"
     r"|(?P<other>.)",
     re.DOTALL,
 )
+_MARKS = "'.-"
 _INITIALS = re.compile(r"(?:[a-z]\.)+(?:'?s)?|[a-z]\.[a-z](?:\.'?s?)?|ph\.d\.")
 _CLIPPED = re.compile(r".*(?:[sxz]|sh|.in)'|ol?'")
 """Words that end in an apostrophe: a plural's or a name's genitive, runnin', o', ol'."""
@@ -73,21 +74,12 @@ def read_english(text: str) -> EnglishWords:
 
 
 def _trimmed(token: str, *, alone: bool) -> str:
-    """A word without the quotation marks, dashes and full stops around it, however many there are."""
-    before, word = "", token
-    while word != before:
-        before, word = word, _once_trimmed(word, alone=alone)
-    return word
-
-
-def _once_trimmed(token: str, *, alone: bool) -> str:
-    word = token.strip("-")
-    quoted = word.startswith("'") and word.rstrip(".") not in _ELISIONS
-    if quoted:
-        word = word.lstrip("'-")
-    if word.endswith("'") and (quoted or not _CLIPPED.fullmatch(word)):
-        word = word.rstrip("'-")
-    bare = word.rstrip(".")
-    if bare != word and (_INITIALS.fullmatch(word) or bare in (_ALONE if alone else _TITLES)):
-        bare = f"{bare}."
-    return bare.lstrip(".").strip("-")
+    """A word without the quotation marks, dashes and full stops around it; empty if there are only these."""
+    core = token.strip(_MARKS)
+    before, _, after = token.partition(core) if core else ("", "", "")
+    if before.endswith("'") and not after.startswith("'") and f"'{core}" in _ELISIONS:
+        core = f"'{core}"
+    elif after.startswith("'") and "'" not in before and _CLIPPED.fullmatch(f"{core}'"):
+        return f"{core}'"
+    stop = after.startswith(".") and (_INITIALS.fullmatch(f"{core}.") or core in (_ALONE if alone else _TITLES))
+    return f"{core}." if stop else core
