@@ -19,7 +19,7 @@ from clearhead.attention.context import AttentionContext
 from clearhead.attention.heads import Heads
 from clearhead.attention.paths import MANY_DISENTANGLED_KEYS, MANY_TO_LEARN_FROM, works_in_blocks
 from clearhead.attention.score import DotScore
-from clearhead.positions import is_exporting
+from clearhead.positions import is_exporting, may_branch
 from clearhead.recipe import DisentangledSpec
 
 Term = Literal["c2c", "c2p", "p2c"]
@@ -180,13 +180,13 @@ class DisentangledAttention(Heads):
         self,
         query: Float[Tensor, "b h n q"],
         keys: Float[Tensor, "b h m q"],
-        rows: Int[Tensor, "*b n"],
-        columns: Int[Tensor, "*b m"],
+        rows: Int[Tensor, "*r n"],
+        columns: Int[Tensor, "*c m"],
         cache: KeyValues | None,
     ) -> Float[Tensor, "b h n m"]:
         """The sum of the terms, unscaled, for every query and key."""
         distance = rows.unsqueeze(-1) - columns.unsqueeze(-2)  # (*b, n, m)
-        if cache is None and not is_exporting():
+        if cache is None and may_branch(rows):
             kept = self.places.rows_within(max(int(rows.max()), int(columns.max())) + 1)
         else:  # every row, for lines of any length
             kept = slice(None)
@@ -195,7 +195,7 @@ class DisentangledAttention(Heads):
         back = where if self.p2c_index == "released" else self.places.row(-distance) - (kept.start or 0)
         terms = [query @ keys.mT] if "c2c" in self.terms else []
         # a decoding step: each key needs one row of each table
-        if rows.dim() == 1 and query.shape[2] == 1 and not is_exporting():
+        if distance.dim() == 2 and query.shape[2] == 1 and not is_exporting():
             if to_place is not None:
                 terms.append(query @ to_place[:, where[0]].mT)
             if from_place is not None:

@@ -14,7 +14,7 @@ from clearhead.attention.context import AttentionContext
 from clearhead.attention.multihead import MultiHeadAttention
 from clearhead.attention.paths import attend_heads
 from clearhead.errors import TooLong
-from clearhead.positions import is_exporting
+from clearhead.positions import is_exporting, may_branch
 from clearhead.recipe import LinformerSpec
 
 Sharing = Literal["none", "headwise", "key-value", "layerwise"]
@@ -130,7 +130,9 @@ class LinformerAttention(MultiHeadAttention):
     def _check_length(self, length: int, context: AttentionContext) -> None:
         if is_exporting():  # the graph fails at the product with a map that is too short
             return
-        real = length if context.valid is None else int(context.valid.sum(1).max())
+        real = length
+        if context.valid is not None and may_branch(context.valid):  # elsewhere padding counts as tokens
+            real = int(context.valid.sum(1).max())
         if real > self.most_tokens:
             raise TooLong(
                 f"{real} tokens are more than the {self.most_tokens} that this Linformer attention takes: "

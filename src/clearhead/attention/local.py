@@ -23,7 +23,7 @@ from clearhead.attention.cache import KeyValues
 from clearhead.attention.context import AttentionContext, Shared
 from clearhead.attention.multihead import MultiHeadAttention
 from clearhead.attention.paths import attend_heads
-from clearhead.positions import is_exporting
+from clearhead.positions import is_exporting, may_branch
 from clearhead.recipe import LocalSpec
 from clearhead.recipe.local import Sides
 
@@ -149,9 +149,11 @@ def _pairs_of_pieces(padded: Shaped[Tensor, "b kc *f"], count: int, c: int) -> S
 
 
 def _is_consecutive(context: AttentionContext) -> bool:
-    """Whether neighbouring tokens are neighbouring columns in every line: no padding between tokens."""
+    """Whether neighbouring tokens are known to be neighbouring columns in every line: no padding between tokens."""
     if context.keys is None or context.keys.dim() == 1 or context.valid is None:
         return True
+    if not may_branch(context.keys):
+        return False
     shift = context.keys - torch.arange(context.keys.shape[1], device=context.keys.device)
     highest = shift.masked_fill(~context.valid, torch.iinfo(shift.dtype).min).amax(1)
     lowest = shift.masked_fill(~context.valid, torch.iinfo(shift.dtype).max).amin(1)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from clearhead.attention import AttentionContext, LayerCache, RecentTokens
 from clearhead.blocks.feedforward import ACTIVATIONS
 from clearhead.blocks.residual import AddNorm
-from clearhead.positions import is_exporting
+from clearhead.positions import may_branch
 
 
 class Convolution(nn.Module):
@@ -96,7 +96,7 @@ def _compact(valid: Bool[Tensor, "b n"], past: int) -> Int[Tensor, "b t"] | None
     Padding at an end does not matter, as it is 0, unless more tokens follow or came before.
     """
     changes = (valid[:, 1:] != valid[:, :-1]).sum(1)
-    moves = is_exporting() or (bool((~valid).any()) if past else bool((changes > 1).any()))
+    moves = not may_branch(valid) or (bool((~valid).any()) if past else bool((changes > 1).any()))
     if not moves:
         return None
     earlier = valid.new_ones(len(valid), past)

@@ -3,9 +3,11 @@
 Shapes: b lines of a batch, n source tokens, m target tokens.
 """
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,9 +20,50 @@ from clearhead.data.masking import Masker
 from clearhead.data.pictures import EncodedPictures, moved
 from clearhead.data.tokens import BOS, EOS, PAD
 
+B = TypeVar("B", bound="OnDevice")
+T = TypeVar("T", bound="TokenBatch")
+
+
+class OnDevice:
+    """A batch: it is made on the CPU, and can go to another device."""
+
+    def to(self: B, device: torch.device) -> B:
+        """The same batch there; a GPU copies it while it works on earlier ones."""
+        if device.type == "cpu":
+            return self
+        there = copy.copy(self)
+        vars(there).update({name: _sent(part, device) for name, part in vars(self).items() if isinstance(part, Tensor)})
+        return there
+
+
+def _sent(part: Tensor, device: torch.device) -> Tensor:
+    return (part.pin_memory() if device.type == "cuda" else part).to(device, non_blocking=True)
+
+
+class TokenBatch(OnDevice):
+    """A batch whose labels are tokens, of which some count."""
+
+    labels: Int[Tensor, "b m"]
+    ignored: int
+
+    @cached_property
+    def counted(self) -> Int[Tensor, "r"]:
+        """The places of the labels that count, as if all lines stood in one row."""
+        return (self.labels.flatten() != self.ignored).nonzero()[:, 0]
+
+    @property
+    def tokens(self) -> int:
+        """Labels that count."""
+        return len(self.counted)
+
+    def to(self: T, device: torch.device) -> T:
+        """The same batch there; what counts is found before it goes, as a GPU would have to be waited for."""
+        _ = self.counted
+        return super().to(device)
+
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(TokenBatch):
     """Pairs that one forward pass sees."""
 
     source: Int[Tensor, "b n"]
@@ -32,14 +75,9 @@ class Batch:
     ignored: int = PAD
     """Stands among the labels where nothing counts."""
 
-    @property
-    def tokens(self) -> int:
-        """Target tokens that count, without padding."""
-        return int((self.labels != self.ignored).sum())
-
 
 @dataclass(frozen=True)
-class TextBatch:
+class TextBatch(TokenBatch):
     """Lines with tokens to be said: the next one at every place (lm), or the hidden ones (encoder)."""
 
     inputs: Int[Tensor, "b n"]
@@ -48,14 +86,9 @@ class TextBatch:
     """What it should say at each place; ``ignored`` where nothing counts."""
     ignored: int = PAD
 
-    @property
-    def tokens(self) -> int:
-        """Tokens that count."""
-        return int((self.labels != self.ignored).sum())
-
 
 @dataclass(frozen=True)
-class LabelBatch:
+class LabelBatch(OnDevice):
     """Lines and their classes."""
 
     inputs: Int[Tensor, "b n"]
@@ -68,7 +101,7 @@ class LabelBatch:
 
 
 @dataclass(frozen=True)
-class PictureBatch:
+class PictureBatch(OnDevice):
     """Images and their classes."""
 
     inputs: Float[Tensor, "b height width channels"]

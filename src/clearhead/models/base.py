@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from clearhead.blocks import Decoder, DecoderCache, Memory, Output
 from clearhead.drawing.html import facts, fragment
 from clearhead.models.tree import in_one_line, shown_alone, sizes
-from clearhead.positions import is_exporting
+from clearhead.positions import may_branch
 from clearhead.recipe import ModelSpec
 
 
@@ -26,7 +26,7 @@ class Model(nn.Module):
         if pad is None:
             return None
         valid = ids != pad
-        return None if not is_exporting() and bool(valid.all()) else valid
+        return None if may_branch(valid) and bool(valid.all()) else valid
 
     def __repr__(self) -> str:
         """One line; ``print(model)`` lists every module, as torch does."""

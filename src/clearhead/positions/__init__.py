@@ -9,7 +9,7 @@ from clearhead.positions.base import (
     by_distance,
     neighbouring_distances,
 )
-from clearhead.positions.exporting import is_exporting
+from clearhead.positions.branching import is_exporting, may_branch
 from clearhead.positions.grid import GridBias, GridSinusoids, grid_offset
 from clearhead.positions.heads import scheme_for_heads
 from clearhead.positions.numbering import last_positions, positions_of
@@ -35,6 +35,7 @@ __all__ = [
     "grid_offset",
     "is_exporting",
     "last_positions",
+    "may_branch",
     "neighbouring_distances",
     "positions_of",
     "scheme_for_heads",

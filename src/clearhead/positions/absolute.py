@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from clearhead.errors import TooLong
 from clearhead.positions.base import AbsolutePosition
-from clearhead.positions.exporting import is_exporting
+from clearhead.positions.branching import is_exporting, may_branch
 from clearhead.recipe import LearnedSpec, NoPositionSpec, SinusoidalSpec
 
 Layout = Literal["interleaved", "halves", "tensor2tensor"]
@@ -119,8 +119,9 @@ class LearnedPosition(AbsolutePosition):
         return f"{self.most_tokens} positions" + (f" after {self.offset} unused rows" if self.offset else "")
 
     def forward(self, positions: Int[Tensor, "*b n"], end: int) -> Float[Tensor, "*b n d"]:
-        # padding may be past the end of the table, tokens may not; an exported graph fails at the lookup itself
-        if not is_exporting() and end > self.most_tokens and (last := int(positions.max())) >= self.most_tokens:
+        # padding may be past the end of the table, tokens may not; elsewhere the lookup itself fails
+        too_far = end > self.most_tokens and may_branch(positions)
+        if too_far and (last := int(positions.max())) >= self.most_tokens:
             raise TooLong(
                 f"position {last + 1} is past the end of the table of {self.most_tokens} learned positions: "
                 "shorten the sequence, or train with a larger model.position.size"

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from clearhead.positions.exporting import is_exporting
+from clearhead.positions.branching import is_exporting
 
 
 class AbsolutePosition(nn.Module):

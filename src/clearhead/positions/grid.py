@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from clearhead.positions.absolute import Layout, SinusoidalPosition
 from clearhead.positions.base import AbsolutePosition, RelativePosition, by_distance
+from clearhead.positions.branching import may_branch
 from clearhead.recipe import Relative2dSpec, Sinusoidal2dSpec
 
 
@@ -134,7 +135,7 @@ class GridBias(RelativePosition):
 
         The cells of an r × c rectangle have (2r − 1)(2c − 1) offsets, not (rc)²: the table is read for these alone.
         """
-        shared = queries.dim() == 1 and torch.equal(queries, keys)
+        shared = queries.dim() == 1 and may_branch(queries) and torch.equal(queries, keys)
         if shared and (shape := rectangle(queries, self.grid[1])) is not None:
             rows, columns = (self._clipped(torch.arange(1 - size, size, device=keys.device)) for size in shape)
             side = 2 * self.farthest + 1

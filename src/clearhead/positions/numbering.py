@@ -4,12 +4,12 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from clearhead.positions.exporting import is_exporting
+from clearhead.positions.branching import is_exporting, may_branch
 
 
 def is_left_aligned(valid: Bool[Tensor, "b n"]) -> bool:
-    """Whether all padding is on the right, so that column numbers are positions."""
-    return bool((valid[:, 1:] <= valid[:, :-1]).all())
+    """Whether all padding is known to be on the right, so that column numbers are positions."""
+    return may_branch(valid) and bool((valid[:, 1:] <= valid[:, :-1]).all())
 
 
 def positions_of(
@@ -18,10 +18,10 @@ def positions_of(
     """Positions counted from the first token of each line that is not padding.
 
     One shared row if every line starts at the left edge (the usual case, and the cheap one); otherwise one row for each
-    line, as a left-padded line would be shifted; an exported graph with padding always has one for each line. Padding
-    gets a position too, which has no effect.
+    line, as a left-padded line would be shifted. Where ``may_branch`` is false, padding always brings one row for each
+    line. Padding gets a position too, which has no effect.
     """
-    if valid is None or (not is_exporting() and is_left_aligned(valid)):
+    if valid is None or is_left_aligned(valid):
         return torch.arange(length, device=device)
     return (valid.long().cumsum(dim=1) - 1).clamp(min=0)
 

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from clearhead.blocks import Output
+from clearhead.data import TokenBatch
 
 CHUNKED_FROM = 2000
 """Vocabulary size from which logits are computed chunk by chunk."""
@@ -33,6 +34,14 @@ def token_loss(
         states, output.weight, output.bias, labels, smoothing
     )
     return summed
+
+
+def batch_token_loss(
+    states: Float[Tensor, "b m d"], output: Output, batch: TokenBatch, smoothing: float
+) -> Float[Tensor, ""]:
+    """Sum the loss over the tokens of a batch that count."""
+    rows = states.flatten(0, 1)[batch.counted]  # (r, d)
+    return token_loss(rows, output, batch.labels.flatten()[batch.counted], smoothing)
 
 
 class _ChunkedLoss(torch.autograd.Function):
@@ -59,7 +68,7 @@ class _ChunkedLoss(torch.autograd.Function):
             loss += (total.log() + maximum - (1 - smoothing) * chosen).sum()
             # ∂loss/∂logits = softmax − (1 − ε)·onehot − ε/V; the last term is added once, after the loop
             gradient = logits.div_(total)
-            gradient[torch.arange(len(y)), y] -= 1 - smoothing
+            gradient[torch.arange(len(y), device=y.device), y] -= 1 - smoothing
             torch.mm(gradient, weight, out=d_states[rows])
             if d_weight is not None:
                 d_weight.addmm_(gradient.T, x)

@@ -24,7 +24,8 @@ def make_optimizers(model: nn.Module, spec: OptimizerSpec) -> list[optim.Optimiz
         groups.append({"params": hidden, "weight_decay": spec.weight_decay})
     beta1, beta2 = spec.betas
     if groups := [group for group in groups if group["params"]]:  # of a model whose other parts are frozen
-        optimizers.append(optim.AdamW(groups, lr=spec.rate, betas=(beta1, beta2), eps=spec.eps, fused=True))
+        fused = parameters[0].device.type in ("cpu", "cuda", "mps")  # one kernel for all parameters
+        optimizers.append(optim.AdamW(groups, lr=spec.rate, betas=(beta1, beta2), eps=spec.eps, fused=fused))
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["peak"] = group["lr"]

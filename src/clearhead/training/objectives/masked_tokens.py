@@ -22,7 +22,7 @@ from clearhead.data import (
 from clearhead.errors import DataError
 from clearhead.models import EncoderModel
 from clearhead.recipe import Recipe
-from clearhead.training.loss import token_loss
+from clearhead.training.loss import batch_token_loss
 from clearhead.training.objectives.base import Codecs, KnownTokens, Objective, padding, sample, with_vocabulary
 
 
@@ -67,5 +67,4 @@ class MaskedTokens(Objective[EncodedTexts, EncoderModel, TextBatch]):
     def loss(self, model: EncoderModel, batch: TextBatch) -> Tensor:
         """Sum over the tokens to predict; logits are computed for them alone."""
         assert model.output is not None
-        there = batch.labels != batch.ignored
-        return token_loss(model.states(batch.inputs)[there], model.output, batch.labels[there], self.smoothing)
+        return batch_token_loss(model.states(batch.inputs), model.output, batch, self.smoothing)

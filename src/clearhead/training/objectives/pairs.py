@@ -18,7 +18,7 @@ from clearhead.data import (
 )
 from clearhead.models import Seq2Seq
 from clearhead.recipe import Recipe
-from clearhead.training.loss import token_loss
+from clearhead.training.loss import batch_token_loss
 from clearhead.training.objectives.base import (
     Codecs,
     KnownTokens,
@@ -65,6 +65,4 @@ class Pairs(Objective[EncodedPairs, Seq2Seq, Batch]):
 
 def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
     """Sum the loss over all target tokens except padding."""
-    there = batch.labels != batch.ignored
-    states = model.states(batch.source, batch.inputs)
-    return token_loss(states[there], model.output, batch.labels[there], smoothing)
+    return batch_token_loss(model.states(batch.source, batch.inputs), model.output, batch, smoothing)

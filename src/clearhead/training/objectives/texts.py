@@ -21,7 +21,7 @@ from clearhead.data import (
 )
 from clearhead.models import LanguageModel
 from clearhead.recipe import Recipe
-from clearhead.training.loss import token_loss
+from clearhead.training.loss import batch_token_loss
 from clearhead.training.objectives.base import (
     Codecs,
     KnownTokens,
@@ -64,5 +64,4 @@ class NextTokens(Objective[EncodedWindows, LanguageModel, TextBatch]):
         return window_batch(examples, rows, pad=self.recipe.model.vocabulary.pad)
 
     def loss(self, model: LanguageModel, batch: TextBatch) -> Tensor:
-        there = batch.labels != batch.ignored
-        return token_loss(model.states(batch.inputs)[there], model.output, batch.labels[there], self.smoothing)
+        return batch_token_loss(model.states(batch.inputs), model.output, batch, self.smoothing)
