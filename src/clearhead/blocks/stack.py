@@ -3,13 +3,15 @@
 Shapes: b batch, n tokens, d features; m tokens and k features of the memory; t tokens so far.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Protocol, runtime_checkable
+from functools import cached_property, partial
+from typing import Any, Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from clearhead.attention import AttentionContext, Cache
 from clearhead.blocks.convolution import ConvolutionLayer
@@ -90,6 +92,8 @@ class Stack(Decoder):
         self.layers = nn.ModuleList(layers)
         self.final_norm = final_norm
         self.causal = causal
+        self.recompute = False
+        """Whether the backward pass computes each layer again, instead of keeping what it needs (``training``)."""
 
     def new_cache(self) -> Cache:
         recent = all(isinstance(layer, ConvolutionLayer) for layer in self.layers)
@@ -135,8 +139,9 @@ class Stack(Decoder):
         if cache is not None:  # only now: a sequence that is too long must not leave a cache half extended
             cache.valid, cache.length = all_valid, total
         memory_context = None if memory is None else memory.context(queries)
+        again = self.recompute and torch.is_grad_enabled() and cache is None
         for index, layer in enumerate(self.layers):
-            x = layer(
+            x = (_computed_again(layer) if again else layer)(
                 x,
                 context,
                 valid=valid,
@@ -145,3 +150,8 @@ class Stack(Decoder):
                 cache=None if cache is None else cache.layers[index],
             )
         return x if self.final_norm is None else self.final_norm(x, valid)
+
+
+def _computed_again(layer: nn.Module) -> Callable[..., Any]:
+    """The layer, of which only the input is kept: the backward pass computes it again, with the same dropout."""
+    return partial(checkpoint, layer, use_reentrant=False)

@@ -139,6 +139,16 @@ class TrainingSpec(Spec):
     """Steps between checkpoints; without it as often as dev is evaluated."""
     tensorboard: bool = False
     """Also write the curves for TensorBoard, into the run folder; needs the package tensorboard."""
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?|mps)$")] = "auto"
+    """Where to train: cpu, cuda, cuda:1, mps; auto takes a GPU if there is one."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of products and activations; weights, optimizer and loss are float32 in any case. bfloat16 needs a GPU, or a CPU
+    that knows it, to be faster."""
+    tf32: bool = False
+    """Let a GPU round the factors of float32 products to ten bits (TF32), which is faster and less exact."""
+    recompute: bool = False
+    """Keep only the input of each layer for the backward pass, and compute the rest again: less memory, a third more
+    work, and the same numbers."""
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     """CPU threads; without it all cores, shared among the processes that torchrun starts."""
 

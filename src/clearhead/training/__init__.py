@@ -3,6 +3,7 @@
 from clearhead.training.adapter_file import ADAPTERS, adapted_model, save_adapters
 from clearhead.training.adapters import AdaptedLinear, merged
 from clearhead.training.checkpoint import has_trained
+from clearhead.training.hardware import fast_products, notes_on, placed
 from clearhead.training.loss import token_loss
 from clearhead.training.manifest import Manifest, Stage
 from clearhead.training.objectives import Codecs, Objective, batch_loss, objective_of
@@ -36,11 +37,14 @@ __all__ = [
     "adapted_model",
     "batch_loss",
     "clear_write_errors",
+    "fast_products",
     "has_trained",
     "merged",
+    "notes_on",
     "objective_of",
     "open_process_group",
     "opened",
+    "placed",
     "prepare",
     "reopen",
     "save_adapters",

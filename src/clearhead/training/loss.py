@@ -28,11 +28,12 @@ def token_loss(
     """
     states = output.before(states)
     if len(output.weight) < CHUNKED_FROM:
-        logits = F.linear(states, output.weight, output.bias)
+        logits = F.linear(states, output.weight, output.bias).float()  # autocast may have computed them in bfloat16
         return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
-    summed: Tensor = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
-        states, output.weight, output.bias, labels, smoothing
-    )
+    with torch.autocast(states.device.type, enabled=False):  # it does not know products that are written into a buffer
+        summed: Tensor = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
+            states.float(), output.weight, output.bias, labels, smoothing
+        )
     return summed
 
 

@@ -27,6 +27,7 @@ from clearhead.models import Model, SavedModel, build, count_parameters, load_mo
 from clearhead.recipe import Recipe, StackSpec, read_recipe, recipe_from, recipe_table, recipe_toml
 from clearhead.training.clock import TimeBudget
 from clearhead.training.contradictions import differences
+from clearhead.training.hardware import loss_of, placed
 from clearhead.training.manifest import Manifest, Stage, checksum_of, damage, read_manifest, write_manifest
 from clearhead.training.objectives import Codecs, Objective, objective_of
 from clearhead.training.optimizer import make_optimizers
@@ -56,6 +57,8 @@ _DECIDES = (
     "average",
     "freeze",
     "adapters",
+    "precision",
+    "tf32",
 )
 """Settings of training that every step depends on; those that are not set are not part of a recipe's table."""
 
@@ -460,7 +463,7 @@ def seconds_per_step(
     In a team one process's share of each batch is timed; what the processes send each other is not.
     """
     spec, objective = recipe.training, objective_of(recipe)
-    model = tuned(build(recipe, seed=0), spec)
+    model = placed(tuned(build(recipe, seed=0), spec), spec)
     optimizers = make_optimizers(model, spec.optimizer)
     plan = plan_epoch(examples, seed=spec.seed, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window)
     times: list[float] = []
@@ -470,7 +473,7 @@ def seconds_per_step(
         for _ in range(spec.accumulate):
             rows, _ = group.share(plan[len(times) % len(plan)])
             batch = objective.batch(examples, rows, 0)
-            (objective.loss(model, batch) / batch.tokens).backward()
+            (loss_of(objective, model, batch, spec) / batch.tokens).backward()
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)

@@ -24,7 +24,7 @@ from torch import Tensor
 from clearhead.data import Encoded, padding_share, plan_epoch
 from clearhead.errors import ClearheadError, DamagedFile, DataError, Diverged, Interrupted, ModelFileError
 from clearhead.locks import held
-from clearhead.models import Model, load_model, stored_tensors
+from clearhead.models import Model, device_of, load_model, stored_tensors
 from clearhead.recipe import TrainingSpec, metric_rises
 from clearhead.training.checkpoint import (
     Checkpoint,
@@ -34,6 +34,7 @@ from clearhead.training.checkpoint import (
     save_checkpoint,
 )
 from clearhead.training.clock import StepPlan, TimeBudget
+from clearhead.training.hardware import loss_of, random_states, set_random_states
 from clearhead.training.manifest import Stage
 from clearhead.training.objectives import Objective
 from clearhead.training.optimizer import make_optimizers
@@ -133,6 +134,7 @@ class Trainer:
         fixed: Collection[str] = (),
     ) -> None:
         self.model, self.examples, self.objective = model, examples, objective
+        self.device = device_of(model)
         self.spec, self.clock, self.fixed = spec, clock, frozenset(fixed)
         self.stages = tuple(stages) or (Stage(steps, steps),)
         self.folder, self.evaluate, self.metric = folder, evaluate, metric
@@ -250,15 +252,17 @@ class Trainer:
     def _find_gradients(self) -> tuple[float, int]:
         """Accumulate, normalise and clip gradients over ``accumulate`` batches; return their summed loss and tokens."""
         self.model.train()
-        loss_sum, tokens = 0.0, 0
+        losses: list[Tensor] = []
+        tokens = 0
         for _ in range(self.spec.accumulate):
             rows, counts = self.group.share(self._next_rows())
             batch = self.objective.batch(self.examples, rows, self.progress.epoch)
-            loss = counts * self.objective.loss(self.model, batch)
+            loss = counts * loss_of(self.objective, self.model, batch, self.spec)
             torch.autograd.backward(loss)
-            loss_sum += float(loss.detach())
+            losses.append(loss.detach())
             tokens += counts * batch.tokens
-        loss_sum, total = self.group.sum_of(loss_sum, tokens)
+        # a GPU is waited for only here, once a step
+        loss_sum, total = self.group.sum_of(sum(map(float, losses)), tokens)
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
         self.group.sum_in_place(gradients)
         norm = float(torch.nn.utils.get_total_norm(gradients)) / total
@@ -364,7 +368,7 @@ class Trainer:
         if self.average is not self.model:
             tensors |= {f"average.{name}": tensor for name, tensor in self._kept(self.average).items()}
         tensors |= optimizer_tensors(self.optimizers)
-        tensors["random"] = self.group.gather(torch.random.get_rng_state())
+        tensors |= {name: self.group.gather(state) for name, state in random_states(self.device).items()}
         if self.group.leads:
             state = asdict(self.progress) | {"files": self.report.checksums(), "run": self.identity}
             save_checkpoint(self.folder / "last", self.progress.step, Checkpoint(tensors, state))
@@ -376,11 +380,11 @@ class Trainer:
             self.report.say(complaint)
         if checkpoint is None:
             return False
-        random = checkpoint.tensors["random"].reshape(-1, len(torch.random.get_rng_state()))
-        if len(random) != self.group.size:
+        size = checkpoint.tensors["random"].numel() // len(torch.random.get_rng_state())
+        if size != self.group.size:
             raise ClearheadError(
-                f"{self.folder}: was trained by {len(random)} processes and can only continue with the same number: "
-                f"torchrun --nproc-per-node {len(random)} -m clearhead train … --resume"
+                f"{self.folder}: was trained by {size} processes and can only continue with the same number: "
+                f"torchrun --nproc-per-node {size} -m clearhead train … --resume"
             )
         if checkpoint.state.get("run", self.identity) != self.identity:
             raise DataError(
@@ -398,7 +402,9 @@ class Trainer:
         self.report.forget_after(self.progress.step, checkpoint.state.get("files"), self.progress.history)
         self._require_best()
         # last, as loading a model draws random numbers; clone, as torch ignores the offset of a view
-        torch.random.set_rng_state(random[self.group.rank].clone())
+        random = {name: state for name, state in checkpoint.tensors.items() if name.startswith("random")}
+        mine = {name: state.reshape(size, -1)[self.group.rank].clone() for name, state in random.items()}
+        set_random_states(mine, self.device)
         return True
 
     def _kept(self, model: Model) -> dict[str, Tensor]:
@@ -450,7 +456,7 @@ class Trainer:
     def activation_bytes(self) -> int:
         """Measure on one batch how many bytes a forward pass keeps for the backward pass; changes no state."""
         batch = self.objective.batch(self.examples, self._epoch_plan()[0], self.progress.epoch)
-        state = torch.random.get_rng_state()
+        state = random_states(self.device)
         kept: dict[int, int] = {}
         parameters = {parameter.data_ptr() for parameter in self.model.parameters()}
 
@@ -462,9 +468,9 @@ class Trainer:
 
         self.model.train()
         with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-            loss = self.objective.loss(self.model, batch)
+            loss = loss_of(self.objective, self.model, batch, self.spec)
         del loss
-        torch.random.set_rng_state(state)
+        set_random_states(state, self.device)
         return sum(kept.values())
 
 

@@ -12,7 +12,7 @@ from clearhead.evaluation import dev_scores, judge_of, scores_of_run
 from clearhead.events import Listener
 from clearhead.locks import held
 from clearhead.machine import free_memory
-from clearhead.models import Model, SavedModel, build, count_parameters, load_model, save_model
+from clearhead.models import Model, SavedModel, build, count_parameters, device_of, load_model, save_model
 from clearhead.predictor import predictor_of
 from clearhead.recipe import Recipe, notes_of
 from clearhead.training import (
@@ -27,9 +27,12 @@ from clearhead.training import (
     StatedRecipe,
     Trainer,
     clear_write_errors,
+    fast_products,
     merged,
+    notes_on,
     open_process_group,
     opened,
+    placed,
     reopen,
     save_adapters,
     threads_for_each,
@@ -52,7 +55,8 @@ def train_in(
     with open_process_group() as group, held(folder) if group.leads else nullcontext():
         run, begun = _prepared(stated, folder, group, resume=resume)
         torch.set_num_threads(threads_for_each(run.recipe.training.threads))  # those that the run began with
-        trainer = _trained(run, group, listener, resume=begun, started=started)
+        with fast_products(run.recipe.training):
+            trainer = _trained(run, group, listener, resume=begun, started=started)
         if group.leads:
             _conclude(run, trainer)
 
@@ -93,7 +97,7 @@ def make_trainer(run: Prepared, group: ProcessGroup = SINGLE, listener: Listener
     assert spec.steps is not None  # prepare() has fixed it
     torch.manual_seed(spec.seed)
     model = load_model(run.folder / "data" / START).model if run.origin else build(run.recipe)
-    model = tuned(model, spec)
+    model = placed(tuned(model, spec), spec)
     _require_memory(run.recipe, run.examples, count_parameters(model))
     if not group.leads:
         torch.manual_seed(spec.seed + group.rank)  # one model, but each process draws its own dropout
@@ -153,7 +157,7 @@ def _introduce(run: Prepared, trainer: Trainer, *, resumed: bool) -> None:
         report.say(note)
     if run.corpus.skipped:
         report.say(str(run.corpus.skipped))
-    for note in notes_of(run.recipe):
+    for note in (*notes_of(run.recipe), *notes_on(spec, device_of(trainer.model))):
         report.say(note)
     if examples.too_long:
         what = f"{examples.too_long:,} training {name} are longer than data.max_length"
