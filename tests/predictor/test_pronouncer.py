@@ -3,7 +3,7 @@
 import itertools
 import math
 import pickle
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_sampling_depends_on_the_number_of_the_line_alone(model: Pronouncer) -> 
 
 def test_a_sampled_stream_draws_what_an_answer_draws(model: Pronouncer) -> None:
     text = "read the read thoroughly"
-    settings = {"sample": True, "temperature": 2.0, "seed": 3}
+    settings: dict[str, Any] = {"sample": True, "temperature": 2.0, "seed": 3}
     assert "".join(model.stream(text, **settings)) == model.answers([text], **settings)[0][0].text
 
 
