@@ -1,5 +1,6 @@
 """Several processes learn from shares of a batch as one would from all of it (contract 2), and resume exactly (3)."""
 
+import json
 import multiprocessing
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from clearhead.errors import ClearheadError
 from clearhead.recipe import read_recipe
 from clearhead.training import SINGLE, ProcessGroup, Trainer, open_process_group, prepare, reopen
+from clearhead.training.trainer import _mixed
 from clearhead.verbs.session import make_trainer
 from tests.training.test_trainer import assert_same_run, state_of
 from tests.training.toy import FEW, SMALL, write_pairs
@@ -46,7 +48,25 @@ def member(rank: int, folder: Path) -> None:
     resumed = trainer_of(folder / "parts", group)
     assert resumed.resume()
     resumed.run()
+    joint = trainer_of(folder / "joint", group)
+    for _ in range(4):
+        joint._step()
+    joint.save()
+    dist.barrier()
+    losses = next_losses(joint)
+    if group.leads:
+        (folder / "losses.json").write_text(json.dumps(losses), encoding="utf-8")
     dist.destroy_process_group()
+
+
+def next_losses(trainer: Trainer) -> list[float]:
+    """The losses of the next 50 steps."""
+    found, before = [], trainer.progress.loss_sum
+    for _ in range(50):
+        trainer._step()
+        found.append(trainer.progress.loss_sum - before)
+        before = trainer.progress.loss_sum
+    return found
 
 
 def gradients(trainer: Trainer) -> dict[str, torch.Tensor]:
@@ -60,6 +80,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     prepare(read_recipe(None, data, *SMALL, "training.steps=12", *PLAIN), folder / "plain")
     for name in ("whole", "parts"):
         prepare(read_recipe(None, data, *SMALL, "training.steps=12", *BUSY), folder / name)
+    prepare(read_recipe(None, data, *SMALL, "training.steps=60", *PLAIN[:2]), folder / "joint")
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=member, args=(rank, folder)) for rank in range(SIZE)]
     for process in processes:
@@ -103,9 +124,26 @@ def test_a_team_resumes_exactly(runs: Path) -> None:
     assert not torch.equal(one, other)
 
 
-def test_a_run_goes_on_only_with_as_many_processes(runs: Path) -> None:
-    with pytest.raises(ClearheadError, match=r"trained by 2 processes.*torchrun --nproc-per-node 2"):
-        trainer_of(runs / "whole").resume()
+def test_another_number_of_processes_learns_from_the_same_batches(runs: Path) -> None:
+    """One process goes on where two stopped, as the two do; with the batches of an earlier epoch it would not."""
+    expected = json.loads((runs / "losses.json").read_text(encoding="utf-8"))
+    alone = trainer_of(runs / "joint")
+    assert alone.resume()
+    assert next_losses(alone) == pytest.approx(expected, rel=1e-4)
+    wrong = trainer_of(runs / "joint")
+    wrong.resume()
+    wrong.progress.epoch, wrong.progress.index = 0, 0
+    assert next_losses(wrong) != pytest.approx(expected, rel=1e-4)
+
+
+def test_other_processes_draw_other_numbers(runs: Path) -> None:
+    """When one goes on where two stopped, and every one of them if there are more."""
+    trainer_of(runs / "whole").resume()
+    one = torch.rand(4)
+    assert not torch.equal(one, torch.rand(4))
+    trainer_of(runs / "whole").resume()
+    assert torch.equal(one, torch.rand(4))
+    assert len({_mixed(1, 12, 3, rank) for rank in range(3)} | {_mixed(1, 12, 2, rank) for rank in range(2)}) == 5
 
 
 def test_a_team_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

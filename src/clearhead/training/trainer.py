@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.data import Encoded, padding_share, plan_epoch
-from clearhead.errors import ClearheadError, DamagedFile, DataError, Diverged, Interrupted, ModelFileError
+from clearhead.errors import DamagedFile, DataError, Diverged, Interrupted, ModelFileError
 from clearhead.locks import held
 from clearhead.models import Model, device_of, load_model, stored_tensors
 from clearhead.recipe import TrainingSpec, metric_rises
@@ -381,11 +381,6 @@ class Trainer:
         if checkpoint is None:
             return False
         size = checkpoint.tensors["random"].numel() // len(torch.random.get_rng_state())
-        if size != self.group.size:
-            raise ClearheadError(
-                f"{self.folder}: was trained by {size} processes and can only continue with the same number: "
-                f"torchrun --nproc-per-node {size} -m clearhead train … --resume"
-            )
         if checkpoint.state.get("run", self.identity) != self.identity:
             raise DataError(
                 f"{self.folder / 'last'}: holds a checkpoint of another run, with other data, seed or settings: "
@@ -402,9 +397,15 @@ class Trainer:
         self.report.forget_after(self.progress.step, checkpoint.state.get("files"), self.progress.history)
         self._require_best()
         # last, as loading a model draws random numbers; clone, as torch ignores the offset of a view
-        random = {name: state for name, state in checkpoint.tensors.items() if name.startswith("random")}
-        mine = {name: state.reshape(size, -1)[self.group.rank].clone() for name, state in random.items()}
-        set_random_states(mine, self.device)
+        if size == self.group.size:
+            random = {name: state for name, state in checkpoint.tensors.items() if name.startswith("random")}
+            mine = {name: state.reshape(size, -1)[self.group.rank].clone() for name, state in random.items()}
+            set_random_states(mine, self.device)
+        else:  # the batches stay the same, as they are shared out anew
+            torch.manual_seed(_mixed(self.spec.seed, self.progress.step, self.group.size, self.group.rank))
+            self.report.say(
+                f"continuing with {self.group.size} processes instead of {size}: the same batches, with other dropout"
+            )
         return True
 
     def _kept(self, model: Model) -> dict[str, Tensor]:
@@ -486,6 +487,11 @@ def _still_copy(model: Model) -> Model:
         id(parameter): parameter for parameter in model.parameters() if not parameter.requires_grad
     }
     return copy.deepcopy(model, frozen).requires_grad_(requires_grad=False)
+
+
+def _mixed(*numbers: int) -> int:
+    """A seed that follows from these numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
 def _copy(into: dict[str, Tensor], tensors: dict[str, Tensor], prefix: str) -> None:
