@@ -42,6 +42,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
     So one worker makes what they share, and not both. (Groups by mark, ``--dist loadgroup``, are lost with pytest 9.2.)
     """
+    config.option.loadscopereorder = False
     return Together(config, log)
 
 
@@ -49,9 +50,25 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
     """Hands out the tests of a file, or of a folder in ``SHARING``, to one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path = Path(nodeid.partition("::")[0])
-        folder = "lectures" if path.stem == "test_lecture" else path.parent.name
-        return folder if folder in SHARING else str(path)
+        return scope_of(nodeid)
+
+
+def scope_of(nodeid: str) -> str:
+    """The folder or the file whose tests stay together."""
+    path = Path(nodeid.partition("::")[0])
+    folder = "lectures" if path.stem == "test_lecture" else path.parent.name
+    return folder if folder in SHARING else str(path)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes long comes first, so that at the end no worker waits for the other's last file."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: place_of(item.nodeid))
+
+
+def place_of(nodeid: str) -> int:
+    """When a test is handed out: folders of ``SHARING``, what starts processes and trains, everything else."""
+    return 0 if scope_of(nodeid) in SHARING else 1 if Path(nodeid.partition("::")[0]).parent.name in SLOW else 2
 
 
 SHAPED = {"positions", "attention", "blocks", "models", "decoding", "interop", "data"}
@@ -62,6 +79,8 @@ LONG = {"models/test_learning", "models/test_lying_files", "interop/test_generat
 LONG |= {f"interop/test_exporting_{target}" for target in ("huggingface", "graphs", "ctranslate2")}
 # exports of whole models; and while a graph is recorded, sizes are symbols, which no check takes for numbers
 SHARING = ("costing", "lectures", "predictor", "serving")
+SLOW = ("cli", "interop", "models", "pages", "tests", "training")
+"""Folders of files with few tests that take long: commands, exports, whole models, a browser, the site, trainings."""
 PARITY = "parity"
 IDENTITY = "identity"
 """A row of the table of identities: name, bound, what was seen, what a wrong variant gave (nan if it was not asked)."""
