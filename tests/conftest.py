@@ -30,11 +30,11 @@ def _seed() -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Shapes are checked at every call in the tests of ``SHAPED``, which compute with every part in every form.
 
-    Elsewhere the subject is files, screens and whole runs, made of the same parts, and checking would only take time.
+    Elsewhere the subject is files, screens and whole runs, made of the same parts, and checking would only take time:
+    it doubles what a model takes. (While a graph is recorded, sizes are symbols, which no check takes for numbers.)
     """
     names = {item.path.parent.name, f"{item.path.parent.name}/{item.path.stem}"}
-    checked = not names.isdisjoint(SHAPED) and names.isdisjoint(LONG)
-    jaxtyping.config.update("jaxtyping_disable", not checked)
+    jaxtyping.config.update("jaxtyping_disable", names.isdisjoint(SHAPED))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
@@ -71,13 +71,10 @@ def place_of(nodeid: str) -> int:
     return 0 if scope_of(nodeid) in SHARING else 1 if Path(nodeid.partition("::")[0]).parent.name in SLOW else 2
 
 
-SHAPED = {"positions", "attention", "blocks", "models", "decoding", "interop", "data"}
-SHAPED |= {"training/test_families", "training/test_digits", "training/test_muon"}
-SHAPED |= {"training/test_loss", "predictor/test_forced"}
-LONG = {"models/test_learning", "models/test_lying_files", "interop/test_generate"}
-"""Trainings, and hundreds of files, of what the other tests of these folders compute with once."""
-LONG |= {f"interop/test_exporting_{target}" for target in ("huggingface", "graphs", "ctranslate2")}
-# exports of whole models; and while a graph is recorded, sizes are symbols, which no check takes for numbers
+SHAPED = {"positions", "attention", "blocks"}
+SHAPED |= {"models/test_contracts", "models/test_grid", "models/test_influence", "decoding/test_steppers"}
+SHAPED |= {"interop/test_parity", "data/test_batches", "data/test_masking", "predictor/test_forced"}
+SHAPED |= {"training/test_families", "training/test_digits", "training/test_muon", "training/test_loss"}
 SHARING = ("costing", "lectures", "predictor", "serving")
 SLOW = ("cli", "interop", "models", "pages", "tests", "training")
 """Folders of files with few tests that take long: commands, exports, whole models, a browser, the site, trainings."""
