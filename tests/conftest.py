@@ -30,11 +30,11 @@ def _seed() -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Shapes are checked at every call in the tests of ``SHAPED``, which compute with every part in every form.
 
-    Elsewhere the subject is files, screens and whole runs, made of the same parts, and checking would only take time.
+    Elsewhere the subject is files, screens and whole runs, made of the same parts, and checking would only take time:
+    it doubles what a model takes. (While a graph is recorded, sizes are symbols, which no check takes for numbers.)
     """
     names = {item.path.parent.name, f"{item.path.parent.name}/{item.path.stem}"}
-    checked = not names.isdisjoint(SHAPED) and names.isdisjoint(LONG)
-    jaxtyping.config.update("jaxtyping_disable", not checked)
+    jaxtyping.config.update("jaxtyping_disable", names.isdisjoint(SHAPED))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
@@ -42,6 +42,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
     So one worker makes what they share, and not both. (Groups by mark, ``--dist loadgroup``, are lost with pytest 9.2.)
     """
+    config.option.loadscopereorder = False
     return Together(config, log)
 
 
@@ -49,19 +50,34 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
     """Hands out the tests of a file, or of a folder in ``SHARING``, to one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path = Path(nodeid.partition("::")[0])
-        folder = "lectures" if path.stem == "test_lecture" else path.parent.name
-        return folder if folder in SHARING else str(path)
+        return scope_of(nodeid)
 
 
-SHAPED = {"positions", "attention", "blocks", "models", "decoding", "interop", "data"}
-SHAPED |= {"training/test_families", "training/test_digits", "training/test_muon"}
-SHAPED |= {"training/test_loss", "predictor/test_forced"}
-LONG = {"models/test_learning", "models/test_lying_files", "interop/test_generate"}
-"""Trainings, and hundreds of files, of what the other tests of these folders compute with once."""
-LONG |= {f"interop/test_exporting_{target}" for target in ("huggingface", "graphs", "ctranslate2")}
-# exports of whole models; and while a graph is recorded, sizes are symbols, which no check takes for numbers
+def scope_of(nodeid: str) -> str:
+    """The folder or the file whose tests stay together."""
+    path = Path(nodeid.partition("::")[0])
+    folder = "lectures" if path.stem == "test_lecture" else path.parent.name
+    return folder if folder in SHARING else str(path)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes long comes first, so that at the end no worker waits for the other's last file."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: place_of(item.nodeid))
+
+
+def place_of(nodeid: str) -> int:
+    """When a test is handed out: folders of ``SHARING``, what starts processes and trains, everything else."""
+    return 0 if scope_of(nodeid) in SHARING else 1 if Path(nodeid.partition("::")[0]).parent.name in SLOW else 2
+
+
+SHAPED = {"positions", "attention", "blocks"}
+SHAPED |= {"models/test_contracts", "models/test_grid", "models/test_influence", "decoding/test_steppers"}
+SHAPED |= {"interop/test_parity", "data/test_batches", "data/test_masking", "predictor/test_forced"}
+SHAPED |= {"training/test_families", "training/test_digits", "training/test_muon", "training/test_loss"}
 SHARING = ("costing", "lectures", "predictor", "serving")
+SLOW = ("cli", "interop", "models", "pages", "tests", "training")
+"""Folders of files with few tests that take long: commands, exports, whole models, a browser, the site, trainings."""
 PARITY = "parity"
 IDENTITY = "identity"
 """A row of the table of identities: name, bound, what was seen, what a wrong variant gave (nan if it was not asked)."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
+import pytest
 import torch
 from sympy import Expr, Integer, expand
 
@@ -46,6 +47,11 @@ class Case:
         families = [override for override in more if override.startswith("model.family=")]
         kept = [override for override in self.overrides if not (families and override.startswith("model.family="))]
         return read_recipe(None, *SIZES, *kept, *more)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The values of what it overrides; of one that is set twice, the last."""
+        return dict(override.split("=", 1) for override in self.overrides)
 
     def inputs(self, place: dict[str, int]) -> list[torch.Tensor]:
         """Something to read, of these lengths."""
@@ -113,8 +119,7 @@ def together(cases: Iterable[Case]) -> list[Case]:
 def _joined(one: Case, other: Case) -> Case | None:
     """Both cases in one, or None if they set something differently or cannot stand together."""
     (family, _, names), (kind, _, name) = one.name.partition(": "), other.name.partition(": ")
-    settings = [dict(override.split("=", 1) for override in case.overrides) for case in (one, other)]
-    clash = any(settings[0].get(key, value) != value for key, value in settings[1].items())
+    clash = any(one.settings.get(key, value) != value for key, value in other.settings.items())
     if family != kind or one.reads != other.reads or clash:
         return None
     overrides = tuple(dict.fromkeys((*one.overrides, *other.overrides)))
@@ -168,7 +173,7 @@ OPTIONS |= {
 LOCAL = ["model.attention.kind=local", "model.attention.window=3"]
 OPTIONS |= {
     "local": LOCAL,
-    "local, one side, wider": [*LOCAL, "model.attention.window=10", "model.attention.sides=one"],
+    "local, one side, wider": [LOCAL[0], "model.attention.window=10", "model.attention.sides=one"],
     "local, hard": [*LOCAL, "model.attention.choice=hard"],
     "local, additive": [*LOCAL, "model.attention.score=additive"],
     **{f"local, {kind}": [*LOCAL, f"model.position.kind={kind}"] for kind in ("t5", "alibi", "shaw", "rope")},
@@ -235,6 +240,18 @@ CASES = [
     *(Case(f"recurrent: {name}", tuple(overrides), exports=False) for name, overrides in RECURRENT_LM.items()),
 ]
 """Every mechanism where it sees everything and where it is causal; cross-attention; heads; grids; recurrent nets."""
+
+
+def each(cases: Iterable[Case]) -> pytest.MarkDecorator:
+    """A test's cases: plain models, and all others together, a few models with every setting; `make prove` takes all.
+
+    What two settings cost hardly depends on each other, and where it does, a model with both shows it first.
+    """
+    cases = list(cases)
+    plain = [case for case in cases if case.name.endswith(": plain")]
+    few = [*plain, *together(case for case in cases if case not in plain)]
+    alone = [pytest.param(case, marks=pytest.mark.prove) for case in cases if case not in few]
+    return pytest.mark.parametrize("case", [*few, *alone], ids=lambda case: case.name)
 
 
 def named(name: str) -> Case:

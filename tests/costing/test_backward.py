@@ -1,15 +1,14 @@
 """The backward pass, against torch's own counter, and what that counter misses on a CPU."""
 
-import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from clearhead.costing import cost
 from clearhead.costing.tracing import counted_macs, written_out
-from tests.costing.mechanisms import CASES, Case, make, model_of, priced, rejects
+from tests.costing.mechanisms import CASES, Case, each, make, model_of, priced, rejects
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@each(CASES)
 def test_forward_and_backward_agree_with_torchs_counter(case: Case) -> None:
     """FLOPs are twice the multiply-accumulates; on explicit paths, torch sees all of them."""
     model, (_, formula) = model_of(case), priced(case)

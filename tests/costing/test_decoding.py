@@ -8,7 +8,7 @@ import torch
 
 from clearhead.costing import cost
 from clearhead.costing.tracing import counted_macs, watch
-from tests.costing.mechanisms import CASES, Case, as_family, model_of, named, priced, rejects
+from tests.costing.mechanisms import CASES, Case, as_family, each, model_of, named, priced, rejects
 
 OPTIONS = [
     *(
@@ -61,7 +61,7 @@ def test_steps_and_whole_decodes_cost_what_the_formula_says(title: str, name: st
 STEPPERS = [case for case in CASES if case.name.startswith(("lm", "seq2seq", "recurrent"))]
 
 
-@pytest.mark.parametrize("case", STEPPERS, ids=lambda case: case.name)
+@each(STEPPERS)
 def test_every_step_is_counted_operator_by_operator(case: Case) -> None:
     """Products, other operations and both spans of reading a prompt and of steps, the choice of a token included."""
     model, (recipe, formula) = model_of(case).eval(), priced(case)

@@ -8,7 +8,7 @@ from clearhead.blocks import Layer
 from clearhead.costing import cost
 from clearhead.models import count_parameters
 from clearhead.recipe import Recipe, module_of, preset_names, read_recipe
-from tests.costing.mechanisms import CASES, Case, modules_of, priced, wrong_variants
+from tests.costing.mechanisms import CASES, Case, each, modules_of, priced, wrong_variants
 
 PUBLISHED = {
     "bert-base": 109_482_240,
@@ -53,7 +53,7 @@ def test_presets_have_as_many_parameters_as_the_formula_says(preset: str) -> Non
             assert part.parameters.at() == _own(modules[path], shared), path
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@each(CASES)
 def test_mechanisms_have_as_many_parameters_as_the_formula_says(case: Case) -> None:
     recipe, formula = priced(case)
     assert formula.parameters.at() == count_parameters(built(recipe))

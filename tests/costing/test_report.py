@@ -23,8 +23,9 @@ from clearhead.costing.sheet import Sheet
 from clearhead.errors import ClearheadError, RecipeError
 from clearhead.recipe import preset_names, read_recipe
 from tests.drawing.test_html import check
+from tests.thorough import THOROUGH
 
-WIDTHS = (40, 47, 60, 80, 100, 120, 200)
+WIDTHS = (40, 47, 60, 80, 100, 120, 200) if THOROUGH else (40, 80, 120)
 
 
 def cut_words(report: CostReport, text: str) -> set[str]:
@@ -41,6 +42,7 @@ def model(request: pytest.FixtureRequest) -> ModelCost:
     return cost(request.param)
 
 
+@pytest.mark.drawn
 def test_every_preset_is_one_screen_and_fits_any_width(model: ModelCost) -> None:
     """24 lines with the hint below; no line too long, no word cut; detail too."""
     screen, everything = model.summary(), model.table()

@@ -15,6 +15,7 @@ from tests.costing.mechanisms import (
     CASES,
     Case,
     as_family,
+    each,
     make,
     model_of,
     named,
@@ -40,13 +41,13 @@ def check(case: Case, path: str) -> None:
     assert rejects(formula.numbers, places, kept)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@each(CASES)
 def test_saved_activations_are_exact_to_the_byte(case: Case) -> None:
     """Attention that holds its weights, on the real backend."""
     check(case, "explicit")
 
 
-@pytest.mark.parametrize("case", FUSED, ids=lambda case: case.name)
+@each(FUSED)
 def test_saved_activations_are_exact_to_the_byte_where_attention_is_fused(case: Case) -> None:
     """Attention that never holds them: torch's kernel, and blocks of disentangled attention."""
     check(case, "fused")

@@ -15,6 +15,7 @@ from clearhead.recipe import kinds, slots
 from tests.costing.mechanisms import (
     CASES,
     Case,
+    each,
     kinds_in,
     make,
     model_of,
@@ -55,7 +56,7 @@ def test_formula_minus_graph_is_zero(case: Case) -> None:
     assert checked >= 8
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@each(CASES)
 def test_formula_equals_what_runs_at_more_sizes_than_it_has_terms(case: Case) -> None:
     """Two layers, counted operator by operator: also where nothing can be traced, step by step and block by block."""
     model, (_, formula) = model_of(case).eval(), priced(case)
@@ -88,12 +89,11 @@ def proved(case: Case) -> set[tuple[str, str]]:
     return kinds_in(case.recipe().model)
 
 
-def test_few_graphs_hold_every_mechanism_that_can_be_traced() -> None:
-    """What is traced together has every setting that is traced alone, and none twice with another value."""
-    assert len(TRACED) < len(OPEN) / 3
-    for alone in OPEN:
+@pytest.mark.parametrize(("cases", "most"), [(OPEN, 1 / 3), (CASES, 2 / 5)], ids=["traced", "run"])
+def test_few_models_hold_every_mechanism(cases: list[Case], most: float) -> None:
+    """What is proved together has every setting that is proved alone, with the same value."""
+    few = together(cases)
+    assert len(few) < len(cases) * most
+    for alone in cases:
         family = alone.name.partition(":")[0]
-        assert any(set(alone.overrides) <= set(case.overrides) for case in TRACED if case.name.startswith(family))
-    for case in TRACED:
-        keys = [override.partition("=")[0] for override in case.overrides]
-        assert len(keys) == len(set(keys))
+        assert any(alone.settings.items() <= case.settings.items() for case in few if case.name.startswith(family))

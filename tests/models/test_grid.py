@@ -14,6 +14,7 @@ from clearhead.positions import positions_of
 from clearhead.recipe import kinds, read_recipe, slots
 from tests.models.test_contracts import assert_alike
 from tests.models.zoo import GRID_VARIANTS, RECURRENT, VARIANTS, make, make_grid
+from tests.shapes import shapes_are_known
 
 ROWS, COLUMNS, WINDOW = 8, 4, 4
 CELLS = torch.arange(ROWS * COLUMNS)
@@ -44,12 +45,14 @@ def test_an_image_does_not_depend_on_its_neighbours(variant: str) -> None:
         batch = model(pixels[order])
         for place, index in enumerate(order.tolist()):
             assert_alike(batch[place], model(pixels[index : index + 1])[0])
+            shapes_are_known()
     assert not torch.allclose(batch[0], batch[1], atol=1e-3)  # and yet images differ
 
 
 @pytest.mark.parametrize("variant", GRID_VARIANTS)
 def test_every_weight_matters(variant: str) -> None:
     """No part is left out: each parameter has a gradient that is finite and not zero."""
+    shapes_are_known()  # from the test before
     model = make_grid("classifier", variant)
     F.cross_entropy(model(images(4)), torch.tensor([0, 1, 1, 0])).backward()
     for name, parameter in model.named_parameters():

@@ -35,6 +35,12 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "garbage": lambda content: bytes((7 * index + 131) % 256 for index in range(len(content) + 3)),
 }
 NAMES = [*DAMAGES, "removed", "a folder instead"]
+SOME = ("halved", "one bit flipped", "removed", "a folder instead")
+"""Its size gives a damage away, or its checksum alone; there is nothing to read, or nothing that can be read."""
+some_damages = pytest.mark.parametrize(
+    "damage", [name if name in SOME else pytest.param(name, marks=pytest.mark.prove) for name in NAMES]
+)
+"""The others too in `make prove`; `make test` tries all of them on encoded tokens and on checkpoints."""
 
 
 def hurt(path: Path, damage: str) -> None:
@@ -88,8 +94,14 @@ def resumed(run: Path) -> Prepared:
 ARRAYS = ["train.source.ids", "train.source.starts", "train.target.ids", "train.target.starts", "train.json"]
 
 
-@pytest.mark.parametrize("damage", NAMES)
-@pytest.mark.parametrize("name", [*ARRAYS, "tokenizers.json"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        pytest.param(name, damage, marks=() if damage in SOME or name == ARRAYS[0] else pytest.mark.prove)
+        for name in (*ARRAYS, "tokenizers.json")
+        for damage in NAMES
+    ],
+)
 def test_prepared_data_are_made_again(run: Path, runs: Path, name: str, damage: str) -> None:
     """They are restored bit for bit, with a message; only a folder in their place must be moved away by the user."""
     path = run / "data" / name
@@ -147,7 +159,7 @@ def test_damaged_data_and_a_changed_source_are_refused(run: Path, tmp_path: Path
         reopen(tmp_path / "own")
 
 
-@pytest.mark.parametrize("damage", NAMES)
+@some_damages
 @pytest.mark.parametrize("name", ["metrics.jsonl", "clock.jsonl"])
 def test_rows_that_cannot_be_read_do_not_stop_training(run: Path, runs: Path, name: str, damage: str) -> None:
     """They are removed with a warning, the scores on dev are restored, and the weights are the same."""
@@ -169,7 +181,7 @@ def test_rows_that_cannot_be_read_do_not_stop_training(run: Path, runs: Path, na
     assert_same_run(runs / "whole", run)  # metrics.jsonl among it
 
 
-@pytest.mark.parametrize("damage", NAMES)
+@some_damages
 def test_the_recipe_is_written_anew_from_the_manifest(run: Path, damage: str) -> None:
     """A file that is not TOML, or empty, was not written by clearhead; the run does not use other settings."""
     path = run / "recipe.toml"
@@ -215,7 +227,7 @@ def test_a_recipe_that_was_edited_is_refused_with_the_differences(run: Path, old
     assert reopen(run).notes == ()
 
 
-@pytest.mark.parametrize("damage", NAMES)
+@some_damages
 def test_the_manifest_is_written_anew_if_all_else_fits(run: Path, damage: str) -> None:
     """From recipe.toml, the data encoded again, and the best model; so is that of a run of an earlier version."""
     hurt(run / "run.json", damage)
@@ -256,8 +268,14 @@ def test_a_manifest_of_a_newer_version_is_named(run: Path, monkeypatch: pytest.M
         reopen(run)
 
 
-@pytest.mark.parametrize("damage", NAMES)
-@pytest.mark.parametrize("which", ["newest", "all"])
+@pytest.mark.parametrize(
+    ("which", "damage"),
+    [
+        pytest.param(which, damage, marks=() if damage in SOME or which == "all" else pytest.mark.prove)
+        for which in ("newest", "all")
+        for damage in NAMES
+    ],
+)
 def test_checkpoints(run: Path, runs: Path, which: str, damage: str) -> None:
     files = sorted((run / "last").iterdir(), reverse=True)
     for file in files[:1] if which == "newest" else files:
@@ -274,7 +292,7 @@ def test_checkpoints(run: Path, runs: Path, which: str, damage: str) -> None:
         assert_same_run(runs / "whole", run)
 
 
-@pytest.mark.parametrize("damage", NAMES)
+@some_damages
 def test_the_best_model(run: Path, damage: str) -> None:
     """Another one is chosen; in a finished run its weights are lost, unless it is the last checkpoint."""
     hurt(run / "best.safetensors", damage)
@@ -315,7 +333,7 @@ def piped(once_piped: Path) -> Iterator[Path]:
     file.write_bytes(before)
 
 
-@pytest.mark.parametrize("damage", NAMES)
+@some_damages
 def test_what_came_through_a_pipe(piped: Path, runs: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its weights exist nowhere else: refused with advice, and the advice works."""
     hurt(piped / "data" / "stdin.tsv", damage)

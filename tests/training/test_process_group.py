@@ -81,7 +81,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("whole", "parts"):
         prepare(read_recipe(None, data, *SMALL, "training.steps=12", *BUSY), folder / name)
     prepare(read_recipe(None, data, *SMALL, "training.steps=60", *PLAIN[:2]), folder / "joint")
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")  # torch is there already, and takes longer to load than this to run
     processes = [context.Process(target=member, args=(rank, folder)) for rank in range(SIZE)]
     for process in processes:
         process.start()

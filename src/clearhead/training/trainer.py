@@ -251,7 +251,8 @@ class Trainer:
 
     def _find_gradients(self) -> tuple[float, int]:
         """Accumulate, normalise and clip gradients over ``accumulate`` batches; return their summed loss and tokens."""
-        self.model.train()
+        if not self.model.training:  # to walk through all modules at every step takes a tenth of a small model's time
+            self.model.train()
         losses: list[Tensor] = []
         tokens = 0
         for _ in range(self.spec.accumulate):
@@ -263,7 +264,7 @@ class Trainer:
             tokens += counts * batch.tokens
         # a GPU is waited for only here, once a step
         loss_sum, total = self.group.sum_of(sum(map(float, losses)), tokens)
-        gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        gradients = [parameter.grad for _, parameter in self._moving if parameter.grad is not None]
         self.group.sum_in_place(gradients)
         norm = float(torch.nn.utils.get_total_norm(gradients)) / total
         self._check(loss_sum / total, norm)

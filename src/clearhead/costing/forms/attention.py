@@ -117,7 +117,6 @@ def project_and_mix(
     keys, values = remembered(x if memory is None else memory, candidates, setting=setting)
     if spec.score == "multiplicative":
         ledger.parameter(h, q, q, name="score.weight")
-        query = query.matmul(replace(ledger.input(x.shape[0], h, q, q), packed=False))  # expanded over the batch
     ledger.mixes(path=path)
     heads = attend(query, keys, values, spec=spec, setting=setting) if mix is None else mix(query, keys, values)
     joined = heads.join_heads()
@@ -183,8 +182,17 @@ def keep(new: Sketch, so_far: Expr) -> Sketch:
     return new.view(*shape)
 
 
+def _folded(query: Sketch, spec: MultiHeadSpec) -> Sketch:
+    """QW, after which the score is a dot product; of filled-up queries too, where a line is cut into blocks."""
+    if spec.score != "multiplicative":
+        return query
+    batch, h, _, q = query.shape
+    return query.matmul(replace(query.ledger.input(batch, h, q, q), packed=False))  # expanded over the batch
+
+
 def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHeadSpec, setting: AttentionSetting) -> Sketch:
     """choice(score/scale + bias)V (L0.5): explicit, which forms the n×m weights, or fused, which does not (L1.11)."""
+    query = _folded(query, spec)
     n, m, scheme = query.shape[-2], keys.shape[-2], setting.scheme
     visible, stepping = setting.visible(n, m), setting.so_far is not None
     fusable = query.ledger.path == "fused" and spec.score != "additive" and spec.choice == "soft"
@@ -205,6 +213,7 @@ def attend_masked(
     query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHeadSpec, scheme: Scheme, mask: Expr, visible: Expr
 ) -> Sketch:
     """The same where a mask of so many entries is always there, which torch's kernel takes as numbers."""
+    query = _folded(query, spec)
     products = spec.score != "additive" and spec.choice == "soft"
     if query.ledger.path == "fused" and products and not scheme.adds_terms:
         if query.shape[-1] == values.shape[-1]:

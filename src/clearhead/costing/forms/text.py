@@ -58,16 +58,15 @@ def _flat(expression: Expr) -> Expr:
 
 
 def _sum(terms: list[Expr]) -> str:
-    terms = sorted(terms, key=_rank)
-    text = _term(terms[0])
-    for term in terms[1:]:
-        piece = _term(term)
-        text += f" − {piece[1:]}" if piece.startswith("−") else f" + {piece}"
-    return text
+    first, *others = (text for _, _, text in sorted(map(_rank, terms)))
+    return first + "".join(f" − {text[1:]}" if text.startswith("−") else f" + {text}" for text in others)
 
 
 def _rank(term: Expr) -> tuple[int, int, str]:
-    """Terms with more letters, and with higher powers of the lengths, come first, then logarithms, then numbers."""
+    """Where a term stands, and its text: more letters, and higher powers of the lengths, come first; numbers come last.
+
+    A text takes long where maxima stand in maxima: it is made once, to be sorted by and to be shown.
+    """
     powers = term.as_powers_dict()
     degree = sum(int(power) for base, power in powers.items() if isinstance(base, Symbol) and power.is_Integer)
     lengths = sum(int(power) for base, power in powers.items() if base in (n, m, t) and power.is_Integer)
@@ -81,7 +80,10 @@ def _term(term: Expr) -> str:
         return f"{sign}{number}"
     top: list[str] = []
     bottom: list[str] = []
-    for base, power in sorted(rest.as_powers_dict().items(), key=lambda item: _place(item[0])):
+    factors = list(rest.as_powers_dict().items())
+    if len(factors) > 1:
+        factors.sort(key=lambda factor: _place(factor[0]))
+    for base, power in factors:
         (bottom if power.is_negative else top).append(_factor(base, -power if power.is_negative else power))
     text = "·".join(([] if number.p == 1 and top else [str(number.p)]) + top)
     below = ([] if number.q == 1 else [str(number.q)]) + bottom
