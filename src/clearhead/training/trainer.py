@@ -251,7 +251,7 @@ class Trainer:
 
     def _find_gradients(self) -> tuple[float, int]:
         """Accumulate, normalise and clip gradients over ``accumulate`` batches; return their summed loss and tokens."""
-        if not self.model.training:  # to walk through all modules at every step takes a tenth of a small model's time
+        if not self.model.training:  # walks through all modules: not at every step
             self.model.train()
         losses: list[Tensor] = []
         tokens = 0
