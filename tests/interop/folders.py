@@ -2,6 +2,7 @@
 
 import io
 import json
+import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -192,3 +193,20 @@ TOKENIZERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "M2M100": ("m2m_100", m2m100),
 }
 """How to make the tokenizer of an architecture, by the ``model_type`` of its models."""
+
+
+def make_tokenizer(name: str, folder: Path) -> str:
+    """Write the files of a tokenizer and a ``config.json`` that says whose they are; returns the ``model_type``."""
+    kind, make = TOKENIZERS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Marian's recommends a package that it no longer uses
+        make(folder)
+    (folder / "config.json").write_text(json.dumps({"model_type": kind}))
+    return kind
+
+
+def auto_tokenizer(folder: Path) -> Any:
+    """The tokenizer of a folder as transformers reads it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return transformers.AutoTokenizer.from_pretrained(folder)

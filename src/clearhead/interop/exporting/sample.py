@@ -221,6 +221,15 @@ def codecs_in(tokenizers: Mapping[str, str]) -> Iterator[tuple[str, Codec]]:
         yield name, Codec.from_json(text)
 
 
+def tokenizer_files(tokenizers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The ``tokenizer.json`` of each tokenizer, by its name; nothing for one of SentencePiece, which has none."""
+    for name, codec in codecs_in(tokenizers):
+        if codec.imported is None:
+            yield name, codec.to_json()
+        elif codec.imported.library == "tokenizers":
+            yield name, codec.imported.tokenizer.to_str()
+
+
 def reading_of(saved: SavedModel) -> dict[str, Any]:
     """What stands around the tokens of every line that a model reads: ids before, ids after."""
     vocabulary, family = saved.recipe.model.vocabulary, saved.recipe.model.family
