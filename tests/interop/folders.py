@@ -10,7 +10,15 @@ from typing import Any
 
 import sentencepiece
 import transformers
-from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer
+from tokenizers import (
+    BertWordPieceTokenizer,
+    ByteLevelBPETokenizer,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+)
 from transformers.models.m2m_100 import tokenization_m2m_100
 
 TEXT = """
@@ -92,6 +100,16 @@ def bart(folder: Path) -> None:
 def gpt2(folder: Path) -> None:
     vocabulary, merges = byte_pairs("<|endoftext|>")
     transformers.GPT2Tokenizer(vocab=vocabulary, merges=merges).save_pretrained(folder)
+
+
+def bloom(folder: Path) -> None:
+    """Only ``tokenizer.json``, of no class in particular."""
+    vocabulary, merges = byte_pairs("<|endoftext|>")
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>").save_pretrained(folder)
 
 
 def older_gpt2(folder: Path) -> None:
@@ -183,6 +201,7 @@ TOKENIZERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "RoBERTa": ("roberta", roberta),
     "BART": ("bart", bart),
     "GPT-2": ("gpt2", gpt2),
+    "Bloom": ("bloom", bloom),
     "GPT-2, merges.txt": ("gpt2", older_gpt2),
     "T5": ("t5", t5),
     "T5, spiece.model": ("t5", older_t5),

@@ -72,8 +72,8 @@ def import_huggingface(folder: str | Path, *, ignore: Sequence[str] = ()) -> Imp
     plan = PLANS[kind](config, weights)
     config.finish()
     generation = read_generation(folder, settings, plan.model["family"])
-    vocabulary = plan.model["vocabulary"] | generation.vocabulary
-    plan.model["vocabulary"] = vocabulary
+    vocabulary = plan.model.setdefault("vocabulary", {})
+    vocabulary |= generation.vocabulary
     pooling, unpooled = read_pooling(outside)
     decoding = generation.decoding | pooling
     sizes = {side: vocabulary[side] for side in ("source", "target") if side in vocabulary}
