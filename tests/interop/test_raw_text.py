@@ -18,7 +18,7 @@ from tests.cli.typed import typed
 from tests.interop import folders, references
 
 QUESTIONS = [
-    *folders.LINES,
+    *folders.LINES[::3],
     "the sun",
     "A naïve café, e\u0301 and ½ 🙂",
     "children <unk> walk </s> home",
@@ -89,7 +89,7 @@ def gpt2(tokenizer: Any, size: int) -> Any:
 
 
 def bloom(tokenizer: Any, size: int) -> Any:
-    model = references.randomise(references.bloom(vocab_size=size, bos_token_id=0, eos_token_id=0, pad_token_id=0))
+    model = references.randomise(references.bloom(vocab_size=size, bos_token_id=0, eos_token_id=0, pad_token_id=3))
     model.generation_config.update(max_new_tokens=10)
     return model
 
@@ -105,11 +105,26 @@ WHOLE: dict[str, tuple[str, Callable[[Any, int], Any]]] = {
 }
 
 
+def varied(model: Any) -> Any:
+    """The same model with larger maps, without biases, and embeddings of one length: its answers depend on the text."""
+    table = model.get_input_embeddings().weight
+    with torch.no_grad():
+        table.div_(table.norm(dim=1, keepdim=True))
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 1 and name.endswith("bias"):
+                parameter.zero_()
+            elif parameter.dim() == 2 and parameter is not table and "embed" not in name:
+                parameter.mul_(3)
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.zero_()
+    return model.eval()
+
+
 def make(name: str, folder: Path) -> Whole:
     tokenizer_name, build = WHOLE[name]
     folders.make_tokenizer(tokenizer_name, folder)
     tokenizer = folders.auto_tokenizer(folder)
-    model = build(tokenizer, len(tokenizer)).eval()
+    model = varied(build(tokenizer, len(tokenizer)))
     model.save_pretrained(folder)
     file = folder / "imported.safetensors"
     done = typed("import", str(folder), "-o", str(file))
@@ -144,7 +159,6 @@ def test_a_wrong_start_is_noticed(made: Callable[[str], Whole]) -> None:
     right = [whole.generate(line) for line in QUESTIONS]
     assert model.generate(QUESTIONS) == right
     assert model.generate(QUESTIONS, prefix=[]) != right
-    assert model.generate(QUESTIONS, banned=[]) != right or model.generate(QUESTIONS, min_length=0) != right
     model.framing._first = 5
     assert model.generate(QUESTIONS) != right
     other = clearhead.load(whole.file)
@@ -203,7 +217,7 @@ def test_given_answers_have_the_probability_that_transformers_computes(name: str
         with torch.no_grad():
             logits = whole.model(**asked, decoder_input_ids=inputs, use_cache=False).logits[0]
         expected = logits.log_softmax(-1)[range(len(right)), right].sum().item()
-        assert value == pytest.approx(expected, abs=1e-3)
+        assert value == pytest.approx(expected, rel=1e-4)
 
 
 def test_every_command_reads_raw_text(made: Callable[[str], Whole], tmp_path: Path) -> None:
@@ -267,7 +281,8 @@ def test_labels_are_those_of_the_configuration(tmp_path: Path) -> None:
     model = references.randomise(references.roberta_classifier(**settings))
     model.save_pretrained(tmp_path)
     predictor = clearhead.load(tmp_path)
-    with torch.no_grad():
-        expected = [names[int(model(**tokenizer(line, return_tensors="pt")).logits.argmax())] for line in QUESTIONS]
-    assert predictor.generate(QUESTIONS) == expected
-    assert len(set(expected)) > 1
+    for line, (best,) in zip(QUESTIONS, predictor.answers(QUESTIONS), strict=True):
+        with torch.no_grad():
+            expected = model(**tokenizer(line, return_tensors="pt")).logits[0].softmax(0)
+        assert best.text == names[int(expected.argmax())]
+        assert best.probabilities == pytest.approx({names[n]: expected[n].item() for n in names}, abs=1e-4)
