@@ -57,7 +57,7 @@ def piece_model(kind: str = "unigram", size: int = SIZE, skipped: int = 0, **opt
 
 
 @cache
-def byte_pairs(*specials: str) -> tuple[dict[str, int], list[tuple[str, str]]]:
+def byte_pairs(*specials: str) -> tuple[dict[str, int], Any]:
     """The vocabulary and the merges of a byte-level BPE."""
     learner = ByteLevelBPETokenizer()
     learner.train_from_iterator(LINES * 4, vocab_size=SIZE + 256, special_tokens=list(specials), show_progress=False)
@@ -155,7 +155,7 @@ def nllb(folder: Path) -> None:
     (aside / "sentencepiece.bpe.model").write_bytes(piece_model("bpe"))
     _configure(aside, tokenizer_class="NllbTokenizer")
     codes = ["eng_Latn", "deu_Latn", "fra_Latn"]
-    languages = {"src_lang": "deu_Latn", "tgt_lang": "fra_Latn", "extra_special_tokens": codes}
+    languages: dict[str, Any] = {"src_lang": "deu_Latn", "tgt_lang": "fra_Latn", "extra_special_tokens": codes}
     transformers.NllbTokenizer.from_pretrained(aside, **languages).save_pretrained(folder)
 
 

@@ -17,7 +17,9 @@ from tests.interop import folders, references
 LINES = [*folders.LINES[:6], "the sun", "Ünïcödé 🙂"]
 
 
-def make(folder: Path, *, pooling: dict[str, Any] | None, steps: tuple[str, ...] = ("Transformer", "Pooling")) -> Any:
+def make(
+    folder: Path, *, pooling: dict[str, Any] | None, steps: tuple[str, ...] = ("Transformer", "Pooling")
+) -> tuple[Any, Any]:
     """A folder as sentence-transformers saves it; returns transformers' model and tokenizer."""
     folders.make_tokenizer("BERT", folder)
     tokenizer = folders.auto_tokenizer(folder)

@@ -113,7 +113,7 @@ def run(
 
 
 def _vectors(
-    model: str, files: list[Path], output: Path | None, *, force: bool, refused: dict[str, bool], **form: Any
+    model: str, files: list[str], output: Path | None, *, force: bool, refused: dict[str, bool], **form: Any
 ) -> None:
     for option, given in refused.items():
         if given:
