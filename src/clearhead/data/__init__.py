@@ -38,6 +38,7 @@ from clearhead.data.formats import (
     format_of,
     shown,
 )
+from clearhead.data.framing import Framing
 from clearhead.data.given import GIVEN, write_given
 from clearhead.data.imported import ImportedTokenizer
 from clearhead.data.inputs import STDIN, open_input, reads_once, shown_input
@@ -93,6 +94,7 @@ __all__ = [
     "Finding",
     "Findings",
     "Format",
+    "Framing",
     "ImportedTokenizer",
     "LabelBatch",
     "Labelled",

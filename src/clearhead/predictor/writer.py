@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clearhead.data import Codec, windows
+from clearhead.data import Codec, Framing, windows
 from clearhead.decoding import Allowed, Hypothesis, SearchTree
 from clearhead.errors import ClearheadError
 from clearhead.inspection import Subject, require_room_to_read
@@ -16,7 +16,6 @@ from clearhead.predictor.asked import the_number, the_text, the_texts
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import Engine
 from clearhead.predictor.forced import ForcedLine, forced, forced_windows, joined
-from clearhead.predictor.framing import Framing
 from clearhead.predictor.growing import GrowingText
 from clearhead.predictor.looking import beam_nodes, ranked, written
 from clearhead.predictor.unknown import warn_unknown
@@ -49,7 +48,7 @@ class TextWriter(Predictor):
     def __init__(self, model: Model, recipe: Recipe, codecs: tuple[Codec, ...]) -> None:
         super().__init__(model, recipe, codecs)
         self.engine = Engine(model)
-        self.framing = Framing(model, self.source, self.target, first=self.engine.first, eos=self.engine.eos)
+        self.framing = Framing(model.spec, self.source, self.target)
 
     def stream(self, text: str, **settings: Any) -> Iterator[str]:
         """Yield the answer to one text piece by piece; greedy or sampled, as a beam is decided only at the end."""

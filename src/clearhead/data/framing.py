@@ -7,38 +7,38 @@ Our own encoder-decoders read `text </s>`; an imported one reads what its tokeni
 
 from collections.abc import Sequence
 
-from clearhead.data import Codec
+from clearhead.data.tokens import Codec
 from clearhead.errors import Problem, RecipeError, did_you_mean
-from clearhead.models import LanguageModel, Model
-from clearhead.recipe import DecodingSpec
+from clearhead.recipe import DecodingSpec, ModelSpec
 
 
 class Framing:
     """Frames what a model reads and writes.
 
     Args:
-        model: an encoder-decoder or a language model.
+        model: what the recipe says of an encoder-decoder or a language model.
         source: the tokenizer of what it reads.
         target: the tokenizer of what it writes.
-        first: the token that decoding starts from.
-        eos: the end token.
     """
 
-    def __init__(self, model: Model, source: Codec, target: Codec, *, first: int, eos: int) -> None:
-        self._lm = isinstance(model, LanguageModel)
-        self._start = model.spec.vocabulary.start
+    def __init__(self, model: ModelSpec, source: Codec, target: Codec) -> None:
+        first, eos = model.vocabulary.first, model.vocabulary.eos
+        assert first is not None  # a model without them does not generate text, and is refused before
+        assert eos is not None
+        self._lm, self._start = model.family == "lm", model.vocabulary.start
         self._source, self._target, self._first, self._eos = source, target, first, eos
 
     def read(self, ids: Sequence[int], spec: DecodingSpec) -> list[int]:
         """The tokens of a text with what stands around them; a prompt has at least one."""
-        before, after = self._around(spec)
+        before, after = self.around(spec)
         return [*before, *ids, *after] or [self._first]
 
     def room(self, spec: DecodingSpec) -> int:
         """How many tokens stand around a text, at least one."""
-        return max(1, sum(map(len, self._around(spec))))
+        return max(1, sum(map(len, self.around(spec))))
 
-    def _around(self, spec: DecodingSpec) -> tuple[Sequence[int], Sequence[int]]:
+    def around(self, spec: DecodingSpec) -> tuple[Sequence[int], Sequence[int]]:
+        """What stands before and after every text."""
         if self._source.imported is not None:
             return self._source.frame(_language(self._source, spec, "source_language"))
         if self._lm:
