@@ -180,11 +180,12 @@ class Engine:
     def _refuse(self, spec: DecodingSpec) -> None:
         """Refuse settings that this model cannot follow, whatever the lines are."""
         problems = []
-        strange = [token for token in spec.banned if token >= self._size]
-        if strange:
-            shown = ", ".join(map(str, strange[:5]))
-            problems.append(("banned", f"there is no token {shown}: ids range from 0 to {self._size - 1:,}"))
-        elif len({*self.never_written(spec), self.eos}) >= self._size:
+        for name in ("banned", "prefix"):
+            strange = [token for token in getattr(spec, name) if token >= self._size]
+            if strange:
+                shown = ", ".join(map(str, strange[:5]))
+                problems.append((name, f"there is no token {shown}: ids range from 0 to {self._size - 1:,}"))
+        if not problems and len({*self.never_written(spec), self.eos}) >= self._size:
             problems.append(("banned", "leaves no token to write an answer with"))
         if spec.min_length > self._write_reach:
             most = f"the model writes at most {self._write_reach:,} tokens"
