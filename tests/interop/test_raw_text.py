@@ -2,7 +2,7 @@
 
 import json
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +34,14 @@ class Whole(NamedTuple):
     model: Any
     folder: Path
     file: Path
+    answered: dict[str, str]
+    """Answers by the folder's own settings, which several tests compare with."""
+
+    def right(self, lines: Sequence[str]) -> list[str]:
+        """The answers by the folder's own settings."""
+        for line in lines:
+            self.answered[line] = self.answered.get(line) or self.generate(line)
+        return [self.answered[line] for line in lines]
 
     def generate(self, line: str, **settings: Any) -> str:
         """model.generate + tokenizer.decode."""
@@ -130,7 +138,7 @@ def make(name: str, folder: Path) -> Whole:
     done = typed("import", str(folder), "-o", str(file))
     assert done.returncode == 0, done.stderr
     assert "with its tokenizer" in done.stdout
-    return Whole(tokenizer, model, folder, file)
+    return Whole(tokenizer, model, folder, file, {})
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +154,7 @@ def test_run_answers_as_generate_does(name: str, made: Callable[[str], Whole], t
     lines.write_text("\n".join(QUESTIONS) + "\n", encoding="utf-8")
     done = typed("run", str(whole.file), str(lines), "--threads", "1")
     assert done.returncode == 0, done.stderr
-    expected = [whole.generate(line) for line in QUESTIONS]
+    expected = whole.right(QUESTIONS)
     assert done.stdout.splitlines() == expected
     assert len(set(expected)) > 4, "answers must differ"
 
@@ -156,7 +164,7 @@ def test_a_wrong_start_is_noticed(made: Callable[[str], Whole]) -> None:
     whole = made("BART")
     model = clearhead.load(whole.file)
     assert isinstance(model, TextWriter)
-    right = [whole.generate(line) for line in QUESTIONS]
+    right = whole.right(QUESTIONS)
     assert model.generate(QUESTIONS) == right
     assert model.generate(QUESTIONS, prefix=[]) != right
     model.framing._first = 5
@@ -223,14 +231,14 @@ def test_given_answers_have_the_probability_that_transformers_computes(name: str
 def test_every_command_reads_raw_text(made: Callable[[str], Whole], tmp_path: Path) -> None:
     whole = made("Marian")
     pairs = tmp_path / "pairs.tsv"
-    pairs.write_text("".join(f"{line}\t{whole.generate(line)}\n" for line in QUESTIONS[:5]), encoding="utf-8")
+    pairs.write_text("".join(f"{line}\t{whole.right([line])[0]}\n" for line in QUESTIONS[:5]), encoding="utf-8")
     scored = json.loads(typed("eval", str(whole.file), str(pairs), "--json").stdout)
     assert scored["metrics"]["line_error"]["value"] == 0
     assert len(typed("score", str(whole.file), str(pairs)).stdout.splitlines()) == 5
     looked = json.loads(typed("look", str(whole.file), QUESTIONS[0], "--json").stdout)
     assert looked["source"][-1] == "</s>"
     streamed = "".join(clearhead.load(whole.file).stream(QUESTIONS[0]))
-    assert streamed == whole.generate(QUESTIONS[0])
+    assert [streamed] == whole.right(QUESTIONS[:1])
     assert clearhead.load(made("mBART-50").file).look(QUESTIONS[0]).subject.answer_tokens[0] == "ro_RO"
 
 
@@ -239,10 +247,10 @@ def test_a_server_reads_raw_text(made: Callable[[str], Whole]) -> None:
     whole = made("Marian")
     sent = pickle.loads(pickle.dumps(clearhead.load(whole.file)))
     assert isinstance(sent, Predictor)
-    assert sent.generate(QUESTIONS) == [whole.generate(line) for line in QUESTIONS]
+    assert sent.generate(QUESTIONS) == whole.right(QUESTIONS)
 
 
-@pytest.mark.parametrize("name", ["Marian", "BART", "mBART-50", "T5", "GPT-2"])
+@pytest.mark.parametrize("name", ["Marian", "BART", "mBART-50"])
 def test_the_folder_can_be_written_again(name: str, made: Callable[[str], Whole], tmp_path: Path) -> None:
     """Out to Hugging Face: AutoTokenizer gives the same ids, generate the same answers, without any arguments."""
     whole = made(name)
@@ -250,9 +258,8 @@ def test_the_folder_can_be_written_again(name: str, made: Callable[[str], Whole]
     tokenizer = folders.auto_tokenizer(tmp_path / "back")
     assert tokenizer(QUESTIONS)["input_ids"] == whole.tokenizer(QUESTIONS)["input_ids"]
     again = type(whole.model).from_pretrained(tmp_path / "back")
-    if name != "GPT-2":  # generate's own limit counts the prompt
-        back = Whole(tokenizer, again, tmp_path, whole.file)
-        assert [back.generate(line) for line in QUESTIONS[:6]] == [whole.generate(line) for line in QUESTIONS[:6]]
+    back = Whole(tokenizer, again, tmp_path, whole.file, {})
+    assert back.right(QUESTIONS[:4]) == whole.right(QUESTIONS[:4])
     assert import_huggingface(tmp_path / "back").saved.tokenizers.keys() == clearhead.load(whole.file).tokenizers.keys()
 
 
