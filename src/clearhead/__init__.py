@@ -165,6 +165,8 @@ if TYPE_CHECKING:
     from clearhead.verbs import show as show
     from clearhead.verbs import study_heads as study_heads
     from clearhead.verbs import train as train
+    from clearhead.verbs import vector_file as vector_file
+    from clearhead.verbs import vector_lines as vector_lines
 
 __version__ = VERSION
 
@@ -174,7 +176,7 @@ _CONTENTS: dict[str, list[str]] = {
         *("load", "train", "Run", "evaluate", "check", "look", "score", "ScoredExample"),
         *("align", "Alignments"),
         *("study_heads", "prune", "Pruned", "PrunedSize"),
-        *("answer_lines", "answer_file", "AnswerStream"),
+        *("answer_lines", "answer_file", "AnswerStream", "vector_lines", "vector_file"),
         *("show", "cost", "crossover", "compare_recipes", "RecipeComparison", "recipe_and_data"),
         *("import_model", "export_model", "merge_adapters"),
     ],

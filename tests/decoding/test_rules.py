@@ -36,6 +36,13 @@ def test_a_prefix_is_honoured(search: Search) -> None:
 
 
 @searches
+def test_a_token_that_is_banned_can_be_forced(search: Search) -> None:
+    """As in transformers, where a forced first token wins over banned ones; later it is banned."""
+    found = search(Rules(longest=[9] * LINES, prefixes=[[7]] * LINES, banned=[7], shortest=[4] * LINES))
+    assert all(one.tokens[0] == 7 and 7 not in one.tokens[1:] for one in found)
+
+
+@searches
 def test_lengths_are_kept(search: Search) -> None:
     found = search(Rules(longest=[6] * LINES, shortest=[4] * LINES))
     assert {len(one.tokens) for one in found} <= {4, 5, 6}

@@ -1,16 +1,21 @@
 """A Hugging Face folder is tuned as it is: its tokenizer, its special tokens, its body; only the head is new."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
+import pytest
 import torch
 import transformers
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 import clearhead
+from clearhead.data import Pair
 from clearhead.models import load_model, stored_tensors
-from clearhead.training import reopen
-from tests.interop import references
+from clearhead.predictor import TextWriter
+from clearhead.training import objective_of, reopen
+from tests.interop import folders, references, test_raw_text
 from tests.interop.test_heads import MASKED, WORDS, roberta_tokenizer
 from tests.training.toy import write_labels
 
@@ -61,3 +66,24 @@ def test_a_language_model_without_padding_is_tuned(tmp_path: Path) -> None:
     assert bool((batch.labels == -1).any())
     assert batch.tokens == int((batch.labels >= 0).sum())
     assert isinstance(run.model("w1 w2"), str)
+
+
+@pytest.mark.parametrize("name", ["BART", "mBART", "mBART-50", "T5"])
+def test_pairs_are_framed_in_training_as_in_answers(name: str, tmp_path: Path) -> None:
+    """What a batch holds is what the predictor reads and writes; with our own frame it would be another."""
+    whole = test_raw_text.make(name, tmp_path)
+    predictor = clearhead.load(whole.file)
+    assert isinstance(predictor, TextWriter)
+    pairs = [Pair(line, other, 1) for line, other in zip(folders.LINES[:3], folders.LINES[3:6], strict=True)]
+    objective = objective_of(predictor.recipe)
+    columns = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    corpus = cast("Any", SimpleNamespace(train_columns=lambda: [columns]))
+    objective.write(corpus, (predictor.source, predictor.target), tmp_path)
+    examples = objective.open(tmp_path)
+    batch = objective.batch(examples, np.arange(3), 0)
+    read, _, _ = predictor._encode(columns[0], predictor.recipe.decoding)
+    expected = predictor.answer_rows(pairs)
+    assert [row[: len(ids)].tolist() for row, ids in zip(batch.source, read, strict=True)] == read
+    assert [row[: len(ids)].tolist() for row, ids in zip(batch.labels, expected, strict=True)] == expected
+    assert batch.source.shape[1] == max(map(len, read))
+    assert examples.sizes[0].tolist() == [len(ids) for ids in read]

@@ -15,6 +15,7 @@ from clearhead.predictor import TextWriter
     ("settings", "error", "words"),
     [
         ({"banned": [10**9]}, RecipeError, r"decoding\.banned: there is no token 1000000000: ids range from 0 to"),
+        ({"prefix": [10**7]}, RecipeError, r"decoding\.prefix: there is no token 10000000: ids range from 0 to"),
         ({"banned": list(range(11))}, RecipeError, r"decoding\.banned: leaves no token"),
         ({"beam_size": 10**5}, DoesNotFit, r"100,000 beams"),
         ({"max_ratio": 1e300}, DoesNotFit, r"to write\) needs about"),

@@ -33,6 +33,10 @@ def run(
     n_best: Annotated[int, typer.Option(min=1, help="Answers to each line: `line ||| answer ||| score`.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Add log p of each answer, after a tab.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line; fields of JSONL input stay.")] = False,
+    vectors: Annotated[
+        bool,
+        typer.Option("--vectors", help="A vector for each line instead of an answer, as JSON; with -o also .npy."),
+    ] = False,
     read_as: Annotated[
         Literal["auto", "text", "jsonl"],
         typer.Option("--from", help='What the lines are; jsonl has a "source"; auto: jsonl for files of that name.'),
@@ -53,6 +57,10 @@ def run(
     decoding.max_source tokens are cut there, and a warning says so. A beam ranks its answers by log p / ((5+|y|)/6)^α,
     α = decoding.length_penalty.
 
+    --vectors gives a vector for each line, for similarity and search, of any model with an encoder: the mean of its
+    output over the tokens. decoding.pooling=cls takes the first token's, decoding.normalize=true scales to length 1;
+    folders of sentence-transformers say both themselves.
+
     With -o, the answers stand in FILE.partial until all are there. If the command is interrupted, the same command with
     --resume answers the rest.
 
@@ -65,6 +73,8 @@ def run(
     echo clearhead | clearhead run runs/demo --n-best 3
 
     clearhead run runs/demo words.txt decoding.sample=true decoding.seed=7
+
+    clearhead run encoder.safetensors lines.txt --vectors -o lines.npy
     """
     if output is None and (resume or force):
         raise usage("--resume" if resume else "--force", "is about the file of answers: name it with -o")
@@ -74,6 +84,23 @@ def run(
         settings.append(f"decoding.beam_size={beam_size}")
     if dictionary:
         settings.append("decoding.dictionary=true")
+    if vectors:
+        _vectors(
+            model,
+            files,
+            output,
+            force=force,
+            read_as=read_as,
+            settings=settings,
+            refused={
+                "--n-best": n_best > 1,
+                "--scores": scores,
+                "--resume": resume,
+                "--beam-size": beam_size is not None,
+                "--dictionary": dictionary,
+            },
+        )
+        return
     form: dict[str, Any] = {"n_best": n_best, "scores": scores, "as_json": as_json, "read_as": read_as}
     form |= {"workers": threads or "all", "settings": settings}
     if output is not None:
@@ -83,6 +110,19 @@ def run(
     # a bar on the screen that shows the answers would be in their way
     with TerminalReport(bar=bool(files) and not sys.stdout.isatty()) as report:
         _print(clearhead.answer_lines(model, files, **form), report)
+
+
+def _vectors(
+    model: str, files: list[str], output: Path | None, *, force: bool, refused: dict[str, bool], **form: Any
+) -> None:
+    for option, given in refused.items():
+        if given:
+            raise usage(option, "is about answers, and --vectors gives none")
+    if output is not None:
+        clearhead.vector_file(model, files, output, force=force, **form)
+        return
+    for row in clearhead.vector_lines(model, files, **form):
+        print(row, flush=True)
 
 
 def _print(answers: "clearhead.AnswerStream", report: TerminalReport) -> None:

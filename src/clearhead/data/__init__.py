@@ -39,13 +39,16 @@ from clearhead.data.formats import (
     format_of,
     shown,
 )
+from clearhead.data.framing import Framing
 from clearhead.data.given import GIVEN, write_given
+from clearhead.data.imported import ImportedTokenizer
 from clearhead.data.inputs import STDIN, open_input, reads_once, shown_input
 from clearhead.data.labels import training_labels, unknown_labels, with_known_labels
 from clearhead.data.layout import is_json, kind_of, layout_of, named_columns, named_family
 from clearhead.data.lines import decoded, first_line, read_lines
 from clearhead.data.masking import Masker
 from clearhead.data.pictures import EncodedPictures, pixels_of, read_pictures, write_pictures
+from clearhead.data.piece_tokenizer import PieceTokenizer
 from clearhead.data.sequences import beginning, pieces, windows
 from clearhead.data.skipped import BadLine, Skipped
 from clearhead.data.stream import arriving_lines
@@ -92,12 +95,15 @@ __all__ = [
     "Finding",
     "Findings",
     "Format",
+    "Framing",
+    "ImportedTokenizer",
     "LabelBatch",
     "Labelled",
     "Masker",
     "Pair",
     "Picture",
     "PictureBatch",
+    "PieceTokenizer",
     "Skipped",
     "Text",
     "TextBatch",

@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from clearhead.data.bulk import BulkEncoder, Rows
 from clearhead.data.tokens import Codec
 
+Frames = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+"""The tokens before and after every source, and before and after every target."""
+
 
 @dataclass(frozen=True)
 class Side:
@@ -61,6 +64,8 @@ class EncodedPairs:
     source: Side
     target: Side
     too_long: int
+    framed: bool = False
+    """Whether the sources already have all that stands around them."""
 
     def __len__(self) -> int:
         return len(self.source.starts) - 1
@@ -68,7 +73,7 @@ class EncodedPairs:
     @property
     def sizes(self) -> tuple[NDArray[np.int64], ...]:
         """Tokens of source and target, each with </s>."""
-        return self.source.lengths + 1, self.target.lengths + 1
+        return self.source.lengths + (not self.framed), self.target.lengths + 1
 
     @property
     def tokens(self) -> int:
@@ -118,10 +123,12 @@ def write_encoded(
     name: str,
     *,
     max_length: int,
+    frames: Frames | None = None,
 ) -> None:
     """Encode pairs block by block into ``folder``; pairs with a side longer than ``max_length`` are counted.
 
-    A block is some sources and as many targets.
+    A block is some sources and as many targets. ``frames`` are the tokens before and after each source, and before and
+    after each target, if an imported tokenizer says so; without them a source is followed by its end token in a batch.
     """
     folder.mkdir(parents=True, exist_ok=True)
     left, right = BulkEncoder(source), BulkEncoder(target)
@@ -130,11 +137,22 @@ def write_encoded(
         for block in blocks:
             s, t = (encoder.encode(texts) for encoder, texts in zip((left, right), block, strict=True))
             fits = (np.minimum(s.lengths, t.lengths) > 0) & (np.maximum(s.lengths, t.lengths) <= max_length)
-            sources.add(_only(s, fits))
-            targets.add(_only(t, fits))
+            s, t = _only(s, fits), _only(t, fits)
+            sources.add(s if frames is None else _framed(s, *frames[0]))
+            targets.add(t if frames is None else _framed(t, *frames[1]))
             pairs += len(fits)
             kept += int(fits.sum())
-    (folder / f"{name}.json").write_text(json.dumps({"pairs": kept, "too_long": pairs - kept}), encoding="utf-8")
+    info = {"pairs": kept, "too_long": pairs - kept} | ({} if frames is None else {"framed": True})
+    (folder / f"{name}.json").write_text(json.dumps(info), encoding="utf-8")
+
+
+def _framed(rows: Rows, before: Sequence[int], after: Sequence[int]) -> Rows:
+    """Each row with tokens before and after it."""
+    if not len(rows.lengths) or not (before or after):
+        return rows
+    first, last = np.array(before, rows.ids.dtype), np.array(after, rows.ids.dtype)
+    parts = [np.concatenate((first, part, last)) for part in np.split(rows.ids, np.cumsum(rows.lengths)[:-1])]
+    return Rows(np.concatenate(parts), rows.lengths + len(before) + len(after))
 
 
 def _only(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
@@ -147,7 +165,8 @@ def _only(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
 def read_encoded(folder: Path, name: str) -> EncodedPairs:
     """Map what ``write_encoded`` wrote."""
     info = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-    return EncodedPairs(_map(folder / f"{name}.source"), _map(folder / f"{name}.target"), info["too_long"])
+    source, target = _map(folder / f"{name}.source"), _map(folder / f"{name}.target")
+    return EncodedPairs(source, target, info["too_long"], framed=info.get("framed", False))
 
 
 def write_texts(

@@ -151,7 +151,7 @@ def make_batch(
     pairs: EncodedPairs, rows: NDArray[np.int64], *, pad: int = PAD, first: int = BOS, last: int = EOS
 ) -> Batch:
     """The tensors of these pairs; the specials are ours, unless those of another tokenizer are given."""
-    source = _pad(pairs.source, rows, first=None, last=last, pad=pad)
+    source = _pad(pairs.source, rows, first=None, last=None if pairs.framed else last, pad=pad)
     labels = _pad(pairs.target, rows, first=None, last=last, pad=pad)
     inputs = _pad(pairs.target, rows, first=first, last=None, pad=pad)
     return Batch(source, inputs, labels, pad)

@@ -12,6 +12,7 @@ from typing import Literal
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
+from clearhead.data.imported import Ids, ImportedTokenizer, frame_of, imported_from, is_imported
 from clearhead.data.library import library
 from clearhead.data.subwords import learn_subwords
 from clearhead.data.texts import Joined, Kind, Texts, lowered, suitable_kind, suitable_sharing
@@ -35,35 +36,67 @@ Case = Literal["keep", "lower"]
 
 
 class Codec:
-    """A tokenizer of one side: encodes lines in bulk, decodes ids, and is kept as text."""
+    """A tokenizer of one side: encodes lines in bulk, decodes ids, and is kept as text.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        # a special's name inside a text is text; the setting is not part of the JSON
-        self._tokenizer.encode_special_tokens = True
+    Args:
+        tokenizer: the tokenizer of the library.
+        imported: how it is used by the library that it was imported from. Default: it is ours.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, imported: ImportedTokenizer | None = None) -> None:
+        self._tokenizer, self.imported = tokenizer, imported
+        # a special's name inside a text is text, unless another library has it otherwise; the setting is not part of
+        # the JSON
+        self._tokenizer.encode_special_tokens = imported is None or imported.splits_specials
         added = tokenizer.get_added_tokens_decoder()
         names = {token.content: index for index, token in added.items()}
-        self.own = all(names.get(name) == index for index, name in enumerate(SPECIALS))
+        self.own = imported is None and all(names.get(name) == index for index, name in enumerate(SPECIALS))
         """Whether its specials are ours; an imported tokenizer has its own."""
-        self.mask_name = next((name for name in MASKS if name in names), MASK)
+        stated = None if imported is None else imported.mask_name
+        self.mask_name = stated or next((name for name in MASKS if name in names), MASK)
         """How a hidden token is written in a text."""
         self.mask: int | None = names.get(self.mask_name)
         """The id of <mask>, if the vocabulary has one."""
         self.specials = frozenset(index for index, token in added.items() if token.special)
         """Ids that are no text."""
-        self.around: tuple[int, int] = self._around()
-        """What stands before and after every line."""
+        self._frame: tuple[Ids, Ids] = ((BOS,), (EOS,)) if self.own else frame_of(tokenizer)
         self._gaps: Tokenizer | None = None
-        if self.mask is not None:
+        if self.mask is not None and self._tokenizer.encode_special_tokens and isinstance(tokenizer, Tokenizer):
             # reads <mask> as what it stands for: a tokenizer of its own, as threads may read in both ways at once
             self._gaps = Tokenizer.from_str(tokenizer.to_str())
             self._gaps.encode_special_tokens = False
 
-    def _around(self) -> tuple[int, int]:
-        if self.own:
-            return BOS, EOS
-        wrapped = self._tokenizer.encode("", add_special_tokens=True).ids
-        return (wrapped[0], wrapped[-1]) if len(wrapped) == 2 else (BOS, EOS)
+    @property
+    def languages(self) -> Mapping[str, int]:
+        """The tokens that stand for languages, by name; most tokenizers have none."""
+        return {} if self.imported is None else self.imported.languages
+
+    def frame(self, language: str | None = None) -> tuple[Ids, Ids]:
+        """What stands before and after every line.
+
+        Args:
+            language: the language of the line, if the tokenizer tells languages apart. Default: its usual one.
+        """
+        if language is None or not self.languages:
+            return self._frame
+        known = set(self.languages.values())
+        chosen = self.languages[language]
+        before, after = (tuple(chosen if index in known else index for index in part) for part in self._frame)
+        return before, after
+
+    @property
+    def room(self) -> int:
+        """How many tokens stand around every line."""
+        return sum(map(len, self._frame))
+
+    @property
+    def around(self) -> tuple[int, int]:
+        """The token before and the token after every line, of a tokenizer that puts one there."""
+        before, after = self._frame
+        if len(before) != 1 or len(after) != 1:
+            counts = f"{len(before)} tokens before a line and {len(after)} after it"
+            raise DataError(f"the tokenizer puts {counts}: only one on each side can be trained with")
+        return before[0], after[0]
 
     @classmethod
     def learn(
@@ -85,14 +118,18 @@ class Codec:
     @classmethod
     def from_json(cls, text: str) -> "Codec":
         """The tokenizer that ``to_json`` wrote; a text that is none, or cannot encode, is a ``DataError``."""
+        imported = imported_from(text) if is_imported(text) else None
         with library("is not a tokenizer"):
-            tokenizer = Tokenizer.from_str(text)
+            tokenizer = Tokenizer.from_str(text) if imported is None else imported.tokenizer
             tokenizer.encode("\U0010fffd")  # a tokenizer that has no token for what it does not know fails here
-        return cls(tokenizer)
+        return cls(tokenizer, imported)
 
     def to_json(self) -> str:
         """The tokenizer as text, for the model file."""
-        return self._tokenizer.to_str()
+        if self.imported is not None:
+            return self.imported.to_json()
+        text: str = self._tokenizer.to_str()
+        return text
 
     @property
     def largest(self) -> int:
@@ -166,18 +203,18 @@ class Codec:
 
     def wrapped(self, ids: list[int], size: int) -> list[int]:
         """The first ``size`` tokens of a line, between what stands before and after every line."""
-        first, last = self.around
-        return [first, *ids[:size], last]
+        before, after = self._frame
+        return [*before, *ids[:size], *after]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of ids; specials are left out."""
         texts: list[str] = self._tokenizer.decode_batch([list(row) for row in ids], skip_special_tokens=True)
-        return texts
+        return texts if self.imported is None else [self.imported.tidied(text) for text in texts]
 
     @cached_property
     def _by_bytes(self) -> bool:
         """Whether its tokens are spelt in bytes, each of them a character."""
-        return "ByteLevel" in json.dumps(json.loads(self.to_json())["decoder"])
+        return "ByteLevel" in json.dumps(json.loads(self._tokenizer.to_str()).get("decoder"))
 
     def name(self, index: int) -> str | None:
         """What the tokenizer calls a token; None if it has none of this id."""
@@ -220,6 +257,8 @@ class Codec:
     @property
     def kind(self) -> Kind:
         """How this tokenizer cuts text."""
+        if self.imported is not None:
+            return "bpe" if type(getattr(self._tokenizer, "model", None)).__name__ == "BPE" else "unigram"
         parts = json.loads(self.to_json())
         if parts["model"]["type"] != "WordLevel":
             return "bpe" if parts["model"]["type"] == "BPE" else "unigram"
@@ -228,6 +267,8 @@ class Codec:
 
 def _spelt(token: str) -> str:
     """A token of a byte-level tokenizer as text."""
+    if any(character not in _BYTES for character in token):  # one that was added, and is spelt as it is
+        return token
     raw = bytes(_BYTES[character] for character in token)
     try:
         return raw.decode()

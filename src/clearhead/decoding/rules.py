@@ -90,6 +90,8 @@ class Rules:
             written: the tokens of each beam of each line; needed only if ``look_back``.
             eos: the end token.
         """
+        # a token that must come next may come, also if it is banned elsewhere
+        forced = self._forced(values, lines, length)
         if self.banned:
             values.index_fill_(2, self._banned, -torch.inf)
         if self.shortest:
@@ -98,6 +100,11 @@ class Rules:
         if not self.look_back:
             return
         for row, line in enumerate(lines):
+            if row in forced:
+                token, kept = forced[row]
+                values[row] = -torch.inf
+                values[row, :, token : token + 1] = kept
+                continue
             for beam, tokens in enumerate(written[row]):
                 may = self._may(line, tokens)
                 if may is not None:
@@ -110,7 +117,14 @@ class Rules:
     def _banned(self) -> Tensor:
         return torch.tensor(self.banned)
 
+    def _forced(self, values: Tensor, lines: Sequence[int], length: int) -> dict[int, tuple[int, Tensor]]:
+        """Of each row whose next token is given, this token and its values, (k, 1); (k, 0) if there is none."""
+        if not self.prefixes:
+            return {}
+        given = {
+            row: self.prefixes[line][length] for row, line in enumerate(lines) if length < len(self.prefixes[line])
+        }
+        return {row: (token, values[row, :, token : token + 1].clone()) for row, token in given.items()}
+
     def _may(self, line: int, tokens: list[int]) -> Collection[int] | None:
-        if self.prefixes and len(tokens) < len(self.prefixes[line]):
-            return (self.prefixes[line][len(tokens)],)
         return None if self.allowed is None else self.allowed(self.number(line), list(tokens))

@@ -125,7 +125,9 @@ class Predictor(ABC):
     def vectors(self, texts: Sequence[str]) -> Tensor:
         """Return one vector for each text, (texts, features): the mean of the encoder's output over its tokens.
 
-        The special tokens around a text count as tokens, padding does not.
+        The special tokens around a text count as tokens, padding does not. ``decoding.pooling`` takes the first vector
+        instead (``cls``), or the largest values (``max``); ``decoding.normalize`` scales each vector to length 1:
+        ``model.answering(pooling="cls", normalize=True).vectors(texts)``.
         """
         del texts
         raise ClearheadError(f"a model of family {self.model.spec.family} has no encoder that gives vectors")

@@ -59,7 +59,7 @@ class Engine:
         vocabulary = model.spec.vocabulary
         specials = {vocabulary.pad, vocabulary.bos, vocabulary.unk} - {None, eos}
         self.banned = sorted(index for index in specials if index is not None)
-        """Special tokens that are never generated."""
+        """Special tokens that are never generated, unless ``decoding.ban_specials`` is false."""
         self._lean: LeanDecoder | None = None
         self._size: int = getattr(vocabulary, model.spec.sides[-1])
         """The size of the target vocabulary."""
@@ -76,11 +76,12 @@ class Engine:
         prefixes: Sequence[list[int]] | None = None,
         allowed: Allowed | None = None,
         tree: SearchTree | None = None,
+        first: int | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of every line, in order, the best first.
 
         Lines are sorted by length and decoded in batches; the result does not depend on the batches. A beam search for
-        one line records its hypotheses in ``tree``.
+        one line records its hypotheses in ``tree``. ``first`` is the decoder's first token, if not the usual one.
         """
         self._refuse(spec)
         numbers = range(len(lines)) if numbers is None else numbers
@@ -96,22 +97,33 @@ class Engine:
                     numbers=[numbers[index] for index in batch],
                     prefixes=() if prefixes is None else [prefixes[index] for index in batch],
                     allowed=allowed,
+                    first=first,
                 )
                 hypotheses = writing.run(spec, scored=scored, tree=tree)
             for index, ways in zip(batch, hypotheses, strict=True):
                 found[index] = ways
         return found
 
-    def stream(self, line: list[int], spec: DecodingSpec, number: int = 0) -> Generator[int, None, bool]:
+    def stream(
+        self,
+        line: list[int],
+        spec: DecodingSpec,
+        number: int = 0,
+        *,
+        first: int | None = None,
+        prefix: Sequence[int] = (),
+    ) -> Generator[int, None, bool]:
         """Yield the tokens of one answer while it is generated; greedy, or sampled. Returns whether it ended by itself.
 
-        Sampling draws by ``number``, as for a line of that number in a search.
+        Sampling draws by ``number``, as for a line of that number in a search. The answer begins with ``prefix``, and
+        ``first`` is the decoder's first token, if not the usual one.
 
         Between two tokens the model is not locked, so that the caller may pause or stop at any time.
         """
         self._refuse(spec)
         with evaluating(self.model, spec.attention):
-            tokens = self._writing([line], spec, numbers=[number]).tokens()
+            prefixes = [list(prefix)] if prefix else []
+            tokens = self._writing([line], spec, numbers=[number], prefixes=prefixes, first=first).tokens()
         while True:
             with evaluating(self.model, spec.attention):
                 try:
@@ -128,6 +140,7 @@ class Engine:
         numbers: Sequence[int] = (),
         prefixes: Sequence[list[int]] = (),
         allowed: Allowed | None = None,
+        first: int | None = None,
     ) -> "_Writing":
         shortest = [max(spec.min_length, _share(spec.min_ratio, line)) for line in lines]
         # the longest answer follows from the source, unless the shortest one is longer
@@ -142,12 +155,13 @@ class Engine:
             longest=[max(1, min(length, room)) for length, room in zip(longest, rooms, strict=True)],
             shortest=shortest if any(shortest) else (),
             prefixes=prefixes,
-            banned=sorted({*spec.banned, *self.banned}),
+            banned=self.never_written(spec),
             allowed=allowed,
             numbers=numbers,
         )
         # the token that begins an answer, or the last one of a prompt
-        first = [self.first if isinstance(self.model, Seq2Seq) else line[-1] for line in lines]
+        start = self.first if first is None else first
+        fed = [start if isinstance(self.model, Seq2Seq) else line[-1] for line in lines]
         beams = 1 if spec.sample else spec.beam_size
         tokens = max(map(len, lines))
 
@@ -157,16 +171,21 @@ class Engine:
         check(len(lines), min(FIRST, max(rules.longest)))
         check(len(lines), max(rules.shortest, default=1))
         self._require_memory(1, 1, tokens, max(rules.longest))  # do not begin an answer that cannot be finished
-        return _Writing(GuardedStepper(self._stepper(lines), check), rules, first, self.eos, sampler)
+        return _Writing(GuardedStepper(self._stepper(lines), check), rules, fed, self.eos, sampler)
+
+    def never_written(self, spec: DecodingSpec) -> list[int]:
+        """The tokens that no answer has: those that the settings ban, and special ones."""
+        return sorted({*spec.banned, *(self.banned if spec.ban_specials else ())})
 
     def _refuse(self, spec: DecodingSpec) -> None:
         """Refuse settings that this model cannot follow, whatever the lines are."""
         problems = []
-        strange = [token for token in spec.banned if token >= self._size]
-        if strange:
-            shown = ", ".join(map(str, strange[:5]))
-            problems.append(("banned", f"there is no token {shown}: ids range from 0 to {self._size - 1:,}"))
-        elif len({*spec.banned, *self.banned, self.eos}) >= self._size:
+        for name in ("banned", "prefix"):
+            strange = [token for token in getattr(spec, name) if token >= self._size]
+            if strange:
+                shown = ", ".join(map(str, strange[:5]))
+                problems.append((name, f"there is no token {shown}: ids range from 0 to {self._size - 1:,}"))
+        if not problems and len({*self.never_written(spec), self.eos}) >= self._size:
             problems.append(("banned", "leaves no token to write an answer with"))
         if spec.min_length > self._write_reach:
             most = f"the model writes at most {self._write_reach:,} tokens"

@@ -22,7 +22,7 @@ from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import reach
 from clearhead.predictor.forced import ForcedLine, batches, joined, padded
 from clearhead.predictor.looking import filled, ranked
-from clearhead.predictor.vectors import mean_vectors
+from clearhead.predictor.vectors import text_vectors
 from clearhead.recipe import DecodingSpec, Recipe
 
 _LIKELY = 5
@@ -52,7 +52,7 @@ class Filler(Predictor):
     def _head(self) -> tuple[Output, int]:
         """The head over the vocabulary and the id of <mask>, if the encoder has them."""
         if self.model.output is None or self.source.mask is None:
-            raise ClearheadError("this encoder gives vectors only: it was not trained to fill in <mask>")
+            raise ClearheadError("this encoder gives vectors only (--vectors): it was not trained to fill in <mask>")
         return self.model.output, self.source.mask
 
     def answers(
@@ -69,7 +69,7 @@ class Filler(Predictor):
         del scored, numbers
         n_best = the_number(n_best, "n_best")
         texts, spec = self._asked(texts, spec, settings)
-        longest, mask = min(spec.max_source, self.reach - 2), self.mask
+        longest, mask = min(spec.max_source, self.reach - self.source.room), self.mask
         lines, unknown = self._read(texts, gaps=True)
         rows = [self.source.wrapped(line, longest) for line in lines]
         hidden = [[place for place, index in enumerate(row) if index == mask] for row in rows]
@@ -82,11 +82,11 @@ class Filler(Predictor):
     def vectors(self, texts: Sequence[str]) -> Tensor:
         spec = self.recipe.decoding
         lines = self._ids(the_texts(texts, "vectors"))
-        rows = [self.source.wrapped(line, min(spec.max_source, self.reach - 2)) for line in lines]
-        return mean_vectors(self.model, rows, self.model.states, spec.budget, spec.attention)
+        rows = [self.source.wrapped(line, min(spec.max_source, self.reach - self.source.room)) for line in lines]
+        return text_vectors(self.model, rows, self.model.states, spec)
 
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
-        codec, longest = self.source, min(spec.max_source, self.reach - 2)
+        codec, longest = self.source, min(spec.max_source, self.reach - self.source.room)
         ids = self._read([text], gaps=True)[0][0]
         require_room_to_read(self.model, len(ids))
         line = codec.wrapped(ids, longest)
@@ -119,7 +119,7 @@ class Filler(Predictor):
         The choice of tokens depends on the line alone. Long lines are read in pieces, as in training.
         """
         masker = Masker(self.recipe.training.masking, self.mask, len(self.source))
-        size = min(self.recipe.data.max_length, self.reach - 2)
+        size = min(self.recipe.data.max_length, self.reach - self.source.room)
         lines = [self._pieces(ids, size) for ids in self._ids([example.text for example in examples])]
         given = [masker.hidden(np.array(piece)) for line in lines for piece in line]
         places = [np.flatnonzero(labels != PAD).tolist() for _, labels in given]
@@ -165,8 +165,7 @@ class Filler(Predictor):
 
     def _pieces(self, ids: list[int], size: int) -> list[list[int]]:
         """The line in pieces, each between the tokenizer's special tokens."""
-        first, last = self.source.around
-        return [[first, *piece[1:-1], last] for piece in pieces(ids, size)]
+        return [self.source.wrapped(piece[1:-1], size) for piece in pieces(ids, size)]
 
     def _masked(
         self, rows: list[list[int]], places: list[list[int]], spec: DecodingSpec

@@ -38,10 +38,15 @@ class ForcedLine:
 
 
 def forced(
-    model: Seq2Seq, sources: Sequence[list[int]], targets: Sequence[list[int]], attention: AttentionChoice = "trained"
+    model: Seq2Seq,
+    sources: Sequence[list[int]],
+    targets: Sequence[list[int]],
+    attention: AttentionChoice = "trained",
+    *,
+    first: int | None = None,
 ) -> list[ForcedLine]:
-    """Score each target given its source; both end with the end token."""
-    first = model.spec.vocabulary.first
+    """Score each target given its source; ``first`` is the decoder's first token, if not the usual one."""
+    first = model.spec.vocabulary.first if first is None else first
     assert first is not None
     order = sorted(range(len(targets)), key=lambda index: (len(targets[index]), len(sources[index])))
     device = device_of(model)

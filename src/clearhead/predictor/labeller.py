@@ -19,7 +19,7 @@ from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import reach
 from clearhead.predictor.forced import ForcedLine, batches, padded, spans
 from clearhead.predictor.looking import labelled, pictured
-from clearhead.predictor.vectors import mean_vectors
+from clearhead.predictor.vectors import pooled, text_vectors
 from clearhead.recipe import DecodingSpec, Recipe
 
 
@@ -60,13 +60,13 @@ class Labeller(Predictor):
     def vectors(self, texts: Sequence[str]) -> Tensor:
         spec = self.recipe.decoding
         lines = self._ids(the_texts(texts, "vectors"))
-        rows = [self.source.wrapped(line, min(spec.max_source, self.reach - 2)) for line in lines]
-        return mean_vectors(self.model, rows, self.model.states, spec.budget, spec.attention)
+        rows = [self.source.wrapped(line, min(spec.max_source, self.reach - self.source.room)) for line in lines]
+        return text_vectors(self.model, rows, self.model.states, spec)
 
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
         codec, ids = self.source, self._ids([text])[0]
         require_room_to_read(self.model, len(ids))
-        line = codec.wrapped(ids, min(spec.max_source, self.reach - 2))
+        line = codec.wrapped(ids, min(spec.max_source, self.reach - self.source.room))
         answers = self.answers([text], spec, n_best=n_best)[0]
         return labelled(
             self.model,
@@ -121,7 +121,7 @@ class Labeller(Predictor):
     ) -> tuple[list[list[float]], list[bool]]:
         """Return log p of every class for each text, and whether the text had to be cut."""
         spec = spec or self.recipe.decoding
-        longest = min(spec.max_source, self.reach - 2)  # two special tokens are added
+        longest = min(spec.max_source, self.reach - self.source.room)  # special tokens are added
         lines = self._ids(texts)
         rows = [self.source.wrapped(line, longest) for line in lines]
         found: list[list[float]] = [[] for _ in rows]
@@ -139,14 +139,18 @@ class ImageLabeller(Labeller):
     """Answers with the most probable label of an image, given as its pixels row by row, separated by spaces."""
 
     def vectors(self, texts: Sequence[str]) -> Tensor:
-        """Return the mean of the encoder's output over the patches of each image, (images, features)."""
+        """Return the mean of the encoder's output over the patches of each image, (images, features).
+
+        ``decoding.pooling`` and ``decoding.normalize`` apply.
+        """
         spec, patches = self.recipe.decoding, self.model.spec.patches
         assert patches is not None
         pixels = [torch.from_numpy(pixels_of(text, patches)) for text in the_texts(texts, "vectors")]
         found = [torch.empty(0, 0)]
         for rows in spans([patches.tokens] * len(pixels), spec.budget):
             with evaluating(self.model, spec.attention):
-                found.append(self.model.states(torch.stack([pixels[row] for row in rows])).mean(1).cpu())
+                states = self.model.states(torch.stack([pixels[row] for row in rows])).cpu()
+            found.append(torch.stack([pooled(vectors, spec) for vectors in states]))
         return torch.cat(found[1:] or found).clone()
 
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:

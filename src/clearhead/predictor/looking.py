@@ -20,7 +20,14 @@ Ranked = Sequence[Answer]
 
 
 def written(
-    model: Writer, text: str, codecs: tuple[Codec, Codec], line: list[int], answer: list[int], **rest: Any
+    model: Writer,
+    text: str,
+    codecs: tuple[Codec, Codec],
+    line: list[int],
+    answer: list[int],
+    *,
+    first: int,
+    **rest: Any,
 ) -> Subject:
     """A text and an answer that was generated, or given.
 
@@ -30,6 +37,7 @@ def written(
         codecs: the tokenizers of source and target.
         line: the ids that the model reads.
         answer: the ids of the answer, its end token included.
+        first: the first token that a decoder reads.
         rest: ``answer_text``, ``n_best``, ``beam``, ``notes``.
     """
     if not answer:
@@ -38,8 +46,7 @@ def written(
     known = _words(model, text, source, target) | rest
     vocabulary = model.spec.vocabulary
     if isinstance(model, Seq2Seq):
-        assert vocabulary.first is not None  # the engine has checked it
-        inputs, rows, given = [vocabulary.first, *answer[:-1]], range(len(answer)), 0
+        inputs, rows, given = [first, *answer[:-1]], range(len(answer)), 0
         known |= {"source": torch.tensor([line]), "source_tokens": tuple(source.shown(line))}
         return Subject(**known, **_inputs(inputs, target.shown), **_answer(answer, rows, target.shown))
     whole = [*line, *answer]

@@ -47,7 +47,7 @@ def forced_batches(predictor: Predictor, examples: Sequence[Any], *, tokens: int
 
 def _pairs(predictor: TextWriter, examples: Sequence[Any], tokens: int) -> Iterator[ForcedBatch]:
     left, _, _ = predictor._encode([pair.source for pair in examples], predictor.recipe.decoding)
-    right = [[*ids, predictor.engine.eos] for ids in predictor.target.encode([pair.target for pair in examples])]
+    right, first = predictor.answer_rows(examples), predictor.framing.first(predictor.recipe.decoding)
     sizes = [max(len(source), len(target)) for source, target in zip(left, right, strict=True)]
     for batch in batches(sizes, tokens):
         targets = [right[index] for index in batch]
@@ -55,7 +55,7 @@ def _pairs(predictor: TextWriter, examples: Sequence[Any], tokens: int) -> Itera
             batch,
             [left[index] for index in batch],
             targets,
-            answers=[[predictor.engine.first, *t[:-1]] for t in targets],
+            answers=[[first, *t[:-1]] for t in targets],
         )
 
 
@@ -71,7 +71,7 @@ def _texts(predictor: TextWriter, examples: Sequence[Any], tokens: int) -> Itera
 
 def _gaps(predictor: Filler, examples: Sequence[Any], tokens: int) -> Iterator[ForcedBatch]:
     masker = Masker(predictor.recipe.training.masking, predictor.mask, len(predictor.source))
-    size = min(predictor.recipe.data.max_length, predictor.reach - 2)
+    size = min(predictor.recipe.data.max_length, predictor.reach - predictor.source.room)
     lines = [predictor._pieces(ids, size) for ids in predictor._ids([example.text for example in examples])]
     flat = [(number, *masker.hidden(np.array(piece))) for number, line in enumerate(lines) for piece in line]
     for batch in batches([len(inputs) for _, inputs, _ in flat], tokens):
@@ -82,7 +82,7 @@ def _gaps(predictor: Filler, examples: Sequence[Any], tokens: int) -> Iterator[F
 
 
 def _labels(predictor: Labeller, examples: Sequence[Any], tokens: int) -> Iterator[ForcedBatch]:
-    longest = min(predictor.recipe.decoding.max_source, predictor.reach - 2)
+    longest = min(predictor.recipe.decoding.max_source, predictor.reach - predictor.source.room)
     rows = [predictor.source.wrapped(ids, longest) for ids in predictor._ids([example.text for example in examples])]
     classes = predictor.numbers(examples)
     for batch in batches([len(row) for row in rows], tokens):

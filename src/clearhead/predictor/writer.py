@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clearhead.data import Codec, windows
+from clearhead.data import Codec, Framing, windows
 from clearhead.decoding import Allowed, Hypothesis, SearchTree
 from clearhead.errors import ClearheadError
 from clearhead.inspection import Subject, require_room_to_read
@@ -19,7 +19,7 @@ from clearhead.predictor.forced import ForcedLine, forced, forced_windows, joine
 from clearhead.predictor.growing import GrowingText
 from clearhead.predictor.looking import beam_nodes, ranked, written
 from clearhead.predictor.unknown import warn_unknown
-from clearhead.predictor.vectors import mean_vectors
+from clearhead.predictor.vectors import text_vectors
 from clearhead.recipe import DecodingSpec, Recipe
 
 
@@ -48,6 +48,7 @@ class TextWriter(Predictor):
     def __init__(self, model: Model, recipe: Recipe, codecs: tuple[Codec, ...]) -> None:
         super().__init__(model, recipe, codecs)
         self.engine = Engine(model)
+        self.framing = Framing(model.spec, self.source, self.target)
 
     def stream(self, text: str, **settings: Any) -> Iterator[str]:
         """Yield the answer to one text piece by piece; greedy or sampled, as a beam is decided only at the end."""
@@ -59,7 +60,7 @@ class TextWriter(Predictor):
     def _stream(self, line: list[int], spec: DecodingSpec, number: int = 0) -> Iterator[str]:
         """The pieces of an answer; sampling draws them by ``number``."""
         text = GrowingText(self.target)
-        for token in self.engine.stream(line, spec, number):
+        for token in self._tokens(line, spec, number):
             if piece := text.add(token):
                 yield piece
         if rest := text.rest():
@@ -68,7 +69,11 @@ class TextWriter(Predictor):
     def each_token(self, text: str, spec: DecodingSpec) -> Generator[int, None, bool]:
         """Yield the tokens of an answer while it is generated; returns whether it ended by itself."""
         (line,), _, _ = self._encode([text], spec)
-        return self.engine.stream(line, spec)
+        return self._tokens(line, spec)
+
+    def _tokens(self, line: list[int], spec: DecodingSpec, number: int = 0) -> Generator[int, None, bool]:
+        framing = self.framing
+        return self.engine.stream(line, spec, number, first=framing.first(spec), prefix=framing.prefix(spec))
 
     def in_pieces(self, text: str, spec: DecodingSpec) -> bool:
         """Whether the answer to a text can be given token by token."""
@@ -98,7 +103,7 @@ class TextWriter(Predictor):
             begins = self.model.spec.vocabulary.start is not None or not self._ids([text])[0]
             whole, given = [*line, *after], len(line)
         else:
-            whole, given, begins = [self.engine.first, *after], 1, True
+            whole, given, begins = [self.framing.first(spec), *after], 1, True
         rows: list[TracedId] = [] if begins else [TracedId(whole[0], None, [], given=True)]
         if len(whole) < 2:
             return rows
@@ -161,8 +166,17 @@ class TextWriter(Predictor):
     ) -> list[list[Answer]]:
         """The answers to texts that were checked."""
         lines, cut, unknown = self._encode(texts, spec)
-        starts = None if prefixes is None else self.target.encode(prefixes)
-        found = self.engine.search(lines, spec, scored=scored, numbers=numbers, prefixes=starts, allowed=allowed)
+        given = [[] for _ in lines] if prefixes is None else self.target.encode(prefixes)
+        starts = [[*self.framing.prefix(spec), *start] for start in given]
+        found = self.engine.search(
+            lines,
+            spec,
+            scored=scored,
+            numbers=numbers,
+            prefixes=starts if any(starts) else None,
+            allowed=allowed,
+            first=self.framing.first(spec),
+        )
         return self._decode([hypotheses[:n_best] for hypotheses in found], cut, unknown)
 
     def vectors(self, texts: Sequence[str]) -> Tensor:
@@ -170,20 +184,22 @@ class TextWriter(Predictor):
             return super().vectors(texts)
         model, spec = self.model, self.recipe.decoding
         rows, _, _ = self._encode(the_texts(texts, "vectors"), spec)
-        return mean_vectors(
-            model, rows, lambda ids, valid: model.encode(ids, valid).states, spec.budget, spec.attention
-        )
+        return text_vectors(model, rows, lambda ids, valid: model.encode(ids, valid).states, spec)
 
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
         require_room_to_read(self.model, len(self._ids([text])[0]))
         (line,), (cut,), unknown = self._encode([text], spec)
         tree = SearchTree()
         if target is None:
-            (hypotheses,) = self.engine.search([line], spec, scored=True, tree=tree)
+            first, start = self.framing.first(spec), self.framing.prefix(spec)
+            (hypotheses,) = self.engine.search(
+                [line], spec, scored=True, tree=tree, first=first, prefixes=[start] if start else None
+            )
             (found,) = self._decode([hypotheses[: the_number(n_best, "n_best")]], [cut], unknown)
             tokens, answer_text, finished = found[0].tokens, found[0].text, found[0].finished
         else:
-            found, tokens, answer_text, finished = [], self.target.encode([target])[0], target, True
+            tokens = self.framing.written(self.target.encode([target])[0], spec)[:-1]
+            found, answer_text, finished = [], target, True
         notes = [f"the text after its first {len(line):,} tokens (decoding.max_source)"] if cut else []
         answer = [*tokens, self.engine.eos] if finished else tokens
         codecs = self.source, self.target
@@ -193,6 +209,7 @@ class TextWriter(Predictor):
             codecs,
             line,
             answer,
+            first=self.framing.first(spec),
             answer_text=answer_text,
             n_best=ranked(found),
             beam=beam_nodes(tree, self.target.shown),
@@ -207,17 +224,22 @@ class TextWriter(Predictor):
         if isinstance(self.model, LanguageModel):
             return self._forced_texts(self.model, [example.text for example in examples])
         assert isinstance(self.model, Seq2Seq)
-        left, cut, _ = self._encode([pair.source for pair in examples], self.recipe.decoding)
-        right = [[*ids, self.engine.eos] for ids in self.target.encode([pair.target for pair in examples])]
-        found = forced(self.model, left, right, self.recipe.decoding.attention)
+        spec = self.recipe.decoding
+        left, cut, _ = self._encode([pair.source for pair in examples], spec)
+        found = forced(self.model, left, self.answer_rows(examples), spec.attention, first=self.framing.first(spec))
         return [replace(line, cut=was) if was else line for line, was in zip(found, cut, strict=True)]
 
     def forced_tokens(self, examples: Sequence[Any]) -> list[list[str]]:
         if isinstance(self.model, LanguageModel):
             rows = [[*ids, self.engine.eos] for ids in self._ids([example.text for example in examples])]
         else:
-            rows = [[*ids, self.engine.eos] for ids in self.target.encode([pair.target for pair in examples])]
+            rows = self.answer_rows(examples)
         return [self.target.shown(row) for row in rows]
+
+    def answer_rows(self, examples: Sequence[Any]) -> list[list[int]]:
+        """The tokens of the targets of pairs, each with the end token."""
+        targets = self.target.encode([pair.target for pair in examples])
+        return [self.framing.written(ids, self.recipe.decoding) for ids in targets]
 
     def _forced_texts(self, model: LanguageModel, texts: Sequence[str]) -> list[ForcedLine]:
         """Score texts; long ones are read in windows, as in training, and every token counts once."""
@@ -232,13 +254,10 @@ class TextWriter(Predictor):
     ) -> tuple[list[list[int]], list[bool], list[tuple[str, ...]]]:
         """The ids of each text, whether it had to be cut, and its unknown characters."""
         rows, unknown = self._read(texts)
-        longest = min(spec.max_source, self.engine.reach - 1)  # the end token is added
+        longest = min(spec.max_source, self.engine.reach - self.framing.room(spec))
         cut = [len(row) > longest for row in rows]
         rows = [row[:longest] for row in rows]
-        if isinstance(self.model, Seq2Seq):
-            return [[*row, self.engine.eos] for row in rows], cut, unknown
-        start = self.model.spec.vocabulary.start  # if set, every line of the training data began with it
-        return [row or [self.engine.first] if start is None else [start, *row] for row in rows], cut, unknown
+        return [self.framing.read(row, spec) for row in rows], cut, unknown
 
     def _decode(
         self, found: list[list[Hypothesis]], cut: list[bool], unknown: list[tuple[str, ...]]

@@ -206,6 +206,19 @@ class DecodingSpec(Spec):
     """For sampling: with the number of a line it decides what is drawn, whatever else is in the batch."""
     banned: Annotated[list[Annotated[int, Field(ge=0, lt=100_000_000)]], Field(max_length=100_000)] = Field(default=[])
     """Ids of tokens that are never written."""
+    ban_specials: bool = True
+    """Never write the tokens for padding, beginning and unknown text. Imported models may, as in transformers."""
+    prefix: Annotated[list[Annotated[int, Field(ge=0, lt=100_000_000)]], Field(max_length=1000)] = Field(default=[])
+    """Ids of tokens that every answer begins with; they are part of it."""
+    source_language: str | None = None
+    """For models of many languages (mBART, NLLB, M2M100): the language of the text, by the name that the tokenizer
+    has for it, such as en_XX, eng_Latn or en; without it the tokenizer's usual one."""
+    target_language: str | None = None
+    """The language of the answer, in the same way."""
+    pooling: Literal["mean", "cls", "max"] = "mean"
+    """How the vectors of the tokens become the vector of a text: their mean, the first one, or the largest values."""
+    normalize: bool = False
+    """Scale the vector of a text to length 1, so that a dot product is the cosine."""
     attention: Literal["trained", "soft", "hard"] = "trained"
     """How attention chooses while answering and scoring: as it was trained, or softly, or only the best key (L0.3)."""
     dictionary: bool = False

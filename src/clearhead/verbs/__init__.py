@@ -20,6 +20,7 @@ from clearhead.verbs.prune import Pruned, PrunedSize, prune
 from clearhead.verbs.run import Run
 from clearhead.verbs.show import show
 from clearhead.verbs.train import train
+from clearhead.verbs.vectors import vector_file, vector_lines
 
 __all__ = [
     "Alignments",
@@ -50,4 +51,6 @@ __all__ = [
     "show",
     "study_heads",
     "train",
+    "vector_file",
+    "vector_lines",
 ]

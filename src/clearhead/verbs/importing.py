@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def import_model(
     folder: str | Path, output: str | Path, *, ignore: Sequence[str] = (), force: bool = False
 ) -> "Imported":
-    """Read a Hugging Face folder, and write it as one model file.
+    """Read a Hugging Face folder, tokenizer and generation settings included, and write it as one model file.
 
     Args:
         folder: A folder with config.json and model.safetensors.

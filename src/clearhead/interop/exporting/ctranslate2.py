@@ -22,7 +22,7 @@ from clearhead.blocks import AddNorm, GatedFeedForward, Layer, LayerNorm, Stack
 from clearhead.data import Codec
 from clearhead.errors import UnsupportedModel
 from clearhead.interop.exporting.result import Agreement
-from clearhead.interop.exporting.sample import LONGEST, Sample, SampleBatch, codecs_in
+from clearhead.interop.exporting.sample import LONGEST, Sample, SampleBatch, codecs_in, tokenizer_files
 from clearhead.interop.exporting.torch_export import quiet
 from clearhead.interop.exporting.verifying import Foreign, compare, require_agreement
 from clearhead.interop.exporting.written import Written
@@ -54,9 +54,9 @@ def write_ctranslate2(sample: Sample, folder: Path, *, int8: bool) -> Written:
         eight = _written(sample, folder, "int8")
     else:
         exact = _written(sample, folder, "float32")
-    for name, codec in codecs_in(sample.saved.tokenizers):
+    for name, text in tokenizer_files(sample.saved.tokenizers):
         place = "tokenizer.json" if name == "shared" else f"tokenizer_{name}.json"
-        (folder / place).write_text(codec.to_json(), encoding="utf-8")
+        (folder / place).write_text(text, encoding="utf-8")
     form = "Translator" if isinstance(sample.model, Seq2Seq) else "Generator"
     notes = ("pass tokens by name; the end token of a source is one of them",) if form == "Translator" else ()
     return Written(f"ctranslate2.{form}, {'int8' if int8 else 'float32'}", exact, notes, eight)

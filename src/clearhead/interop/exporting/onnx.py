@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from clearhead.interop.exporting.graphs import Graph, graphs_of, open_names, use_path
-from clearhead.interop.exporting.sample import LONGEST, Sample, SampleBatch, codecs_in, reading_of
+from clearhead.interop.exporting.sample import LONGEST, Sample, SampleBatch, reading_of, tokenizer_files
 from clearhead.interop.exporting.torch_export import best_places, quiet
 from clearhead.interop.exporting.verifying import Foreign
 from clearhead.models import EncoderModel, Model, Seq2Seq, evaluating
@@ -30,9 +30,9 @@ def write_onnx(sample: Sample, folder: Path) -> str:
         for graph in graphs:
             _write_graph(graph, folder / f"{graph.name}.onnx")
     names = []
-    for name, codec in codecs_in(saved.tokenizers):
+    for name, text in tokenizer_files(saved.tokenizers):
         names.append(f"tokenizer_{name}.json" if len(saved.tokenizers) > 1 else "tokenizer.json")
-        (folder / names[-1]).write_text(codec.to_json(), encoding="utf-8")
+        (folder / names[-1]).write_text(text, encoding="utf-8")
     (folder / "model.json").write_text(json.dumps(_about(sample, graphs, names), indent=1), encoding="utf-8")
     shutil.copyfile(Path(__file__).with_name("onnx_answer.py"), folder / "answer.py")
     return f"ONNX, operators of version {OPSET}: {' and '.join(graph.name for graph in graphs)}"

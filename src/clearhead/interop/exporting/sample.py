@@ -91,7 +91,9 @@ class Sample:
     @property
     def banned(self) -> list[int]:
         """Special tokens that are never generated."""
-        return Engine(self.model).banned if isinstance(self.model, Seq2Seq | LanguageModel) else []
+        if not isinstance(self.model, Seq2Seq | LanguageModel) or not self.saved.recipe.decoding.ban_specials:
+            return []
+        return Engine(self.model).banned
 
 
 def make_sample(saved: SavedModel, texts: Sequence[str] = (), inputs: str = "") -> Sample:
@@ -133,7 +135,7 @@ def _read(saved: SavedModel, texts: Sequence[str]) -> list[list[int]]:
         return predictor._encode(texts, short)[0]
     if not isinstance(predictor, Labeller | Filler):
         raise DataError(f"a model of family {saved.recipe.model.family} reads no text")
-    return [predictor.source.wrapped(ids, max(1, longest - 2)) for ids in predictor._ids(texts)]
+    return [predictor.source.wrapped(ids, max(1, longest - predictor.source.room)) for ids in predictor._ids(texts)]
 
 
 def _made(spec: ModelSpec, longest: int) -> list[list[int]]:
@@ -219,14 +221,24 @@ def codecs_in(tokenizers: Mapping[str, str]) -> Iterator[tuple[str, Codec]]:
         yield name, Codec.from_json(text)
 
 
+def tokenizer_files(tokenizers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The ``tokenizer.json`` of each tokenizer, by its name; nothing for one of SentencePiece, which has none."""
+    for name, codec in codecs_in(tokenizers):
+        if codec.imported is None:
+            yield name, codec.to_json()
+        elif codec.imported.library == "tokenizers":
+            yield name, codec.imported.tokenizer.to_str()
+
+
 def reading_of(saved: SavedModel) -> dict[str, Any]:
     """What stands around the tokens of every line that a model reads: ids before, ids after."""
     vocabulary, family = saved.recipe.model.vocabulary, saved.recipe.model.family
+    codec = next((codec for _, codec in codecs_in(saved.tokenizers)), None)
+    if codec is not None and (codec.imported is not None or family not in ("seq2seq", "lm")):
+        before, after = codec.frame(saved.recipe.decoding.source_language)
+        return {"before": list(before), "after": list(after)}
     if family == "seq2seq":
         return {"before": [], "after": [vocabulary.eos]}
     if family == "lm":
         return {"before": [] if vocabulary.start is None else [vocabulary.start], "after": []}
-    if not saved.tokenizers:
-        return {"before": [], "after": []}
-    first, last = next(codecs_in(saved.tokenizers))[1].around
-    return {"before": [first], "after": [last]}
+    return {"before": [], "after": []}

@@ -1,20 +1,24 @@
-"""Imports Hugging Face folders: ``config.json``, safetensors weights and ``tokenizer.json`` become a clearhead model.
+"""Imports Hugging Face folders: configuration, safetensors weights, tokenizer and the settings of ``generate``.
 
 A setting that clearhead does not know, or cannot represent exactly, is an error: nothing that could change what the
-network computes is ignored, unless it is listed in ``ignore``. The settings of transformers' ``generate`` (beams,
-banned and forced tokens) are not part of the network and are not imported; neither are heads of other tasks, which are
-reported. Imported networks agree with transformers to 1e-5 per layer (tests/interop).
+network computes is ignored, unless it is listed in ``ignore``. Heads of other tasks, settings of ``generate`` that have
+no counterpart, and a tokenizer that cannot be read are not imported, and reported. Imported networks agree with
+transformers to 1e-5 per layer, imported tokenizers give the same ids (tests/interop).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from clearhead.data import Codec
 from clearhead.errors import RecipeError, UnsupportedModel
 from clearhead.interop.huggingface import bart, bert, bloom, deberta, gpt2, t5, vit
 from clearhead.interop.huggingface.config import ForeignConfig
-from clearhead.interop.huggingface.folder import read_config, read_tokenizer, read_weights
+from clearhead.interop.huggingface.folder import read_config, read_weights
+from clearhead.interop.huggingface.generation import read_generation
+from clearhead.interop.huggingface.sentence_vectors import longest_text, model_folder, read_pooling
+from clearhead.interop.huggingface.tokenizer_files import read_tokenizers
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan, fill
 from clearhead.models import SavedModel, build
 from clearhead.recipe import recipe_from
@@ -58,26 +62,66 @@ def load_huggingface(folder: str | Path, *, ignore: Sequence[str] = ()) -> Saved
 
 def import_huggingface(folder: str | Path, *, ignore: Sequence[str] = ()) -> Imported:
     """The same, with a list of what was not imported."""
-    folder = Path(folder)
-    config = ForeignConfig(read_config(folder), folder / "config.json", ignore)
+    outside, folder = Path(folder), model_folder(Path(folder))
+    settings = read_config(folder)
+    config = ForeignConfig(settings, folder / "config.json", ignore)
     kind = config.take("model_type", "")
     if kind not in PLANS:
         raise UnsupportedModel(f"{config.path}: model_type {kind!r} is not supported (supported: {', '.join(PLANS)})")
     weights = ForeignWeights(read_weights(folder), folder)
     plan = PLANS[kind](config, weights)
     config.finish()
-    tokenizers = read_tokenizer(folder)
-    if tokenizers and "source" in plan.model["vocabulary"]:
-        mask = Codec.from_json(tokenizers["shared"]).mask
-        plan.model["vocabulary"] |= {} if mask is None else {"mask": mask}
+    generation = read_generation(folder, settings, plan.model["family"])
+    vocabulary = plan.model.setdefault("vocabulary", {})
+    vocabulary |= generation.vocabulary
+    pooling, unpooled = read_pooling(outside)
+    decoding = generation.decoding | pooling
+    sizes = {side: vocabulary[side] for side in ("source", "target") if side in vocabulary}
+    tokenizers, unread = read_tokenizers(folder, kind, sizes) if sizes else ({}, [])
+    if tokenizers:
+        codec = Codec.from_json(next(iter(tokenizers.values())))
+        vocabulary |= _marks(codec, plan.model)
+        decoding = _reading(codec, decoding, vocabulary, longest_text(outside))
     try:
-        recipe = recipe_from({"model": plan.model}, name=str(config.path))
+        recipe = recipe_from({"model": plan.model, "decoding": decoding}, name=str(config.path))
     except RecipeError as error:
         raise UnsupportedModel(str(error)) from None
     model = build(recipe).eval()
-    weights_left = fill(model, weights, plan)
-    left_behind = [*config.left_behind, *(f"weight {name}" for name in weights_left)]
+    weights_left = [f"weight {name}" for name in fill(model, weights, plan)]
+    left_behind = [*config.left_behind, *generation.notes, *unpooled, *unread, *weights_left]
     return Imported(SavedModel(model, recipe, tokenizers), left_behind)
+
+
+def _marks(codec: Codec, model: dict[str, Any]) -> dict[str, int]:
+    """Special tokens that only the tokenizer knows: <mask>, and what a language model reads before every text."""
+    found: dict[str, int] = {}
+    if "source" in model["vocabulary"] and codec.mask is not None:
+        found["mask"] = codec.mask
+    before, _ = codec.frame()
+    if model["family"] == "lm" and len(before) == 1:
+        found["start"] = before[0]
+    return found
+
+
+def _reading(codec: Codec, decoding: dict[str, Any], vocabulary: dict[str, Any], longest: int | None) -> dict[str, Any]:
+    """Settings of ``[decoding]`` that follow from the tokenizer: languages, and how much of a text is read."""
+    if longest is not None and longest > codec.room:
+        decoding["max_source"] = longest - codec.room
+    if codec.imported is None or not codec.languages:
+        return decoding
+    names = {index: name for name, index in codec.languages.items()}
+    source = codec.imported.config.get("src_lang")
+    if source in codec.languages:
+        decoding["source_language"] = source
+    if vocabulary.get("start") in names:
+        return decoding  # the language is the decoder's first input
+    forced, target = decoding.get("prefix"), codec.imported.config.get("tgt_lang")
+    if forced and forced[0] in names:
+        decoding["target_language"] = names[forced[0]]
+        del decoding["prefix"]
+    elif target in codec.languages and not forced:
+        decoding["target_language"] = target
+    return decoding
 
 
 __all__ = ["PLANS", "Imported", "import_huggingface", "load_huggingface"]

@@ -44,6 +44,11 @@ class HuggingFaceEngine(Foreign):
         with quiet(), _no_bar():
             config = transformers.AutoConfig.from_pretrained(folder)
             self._foreign: Any = getattr(transformers, config.architectures[0]).from_pretrained(folder).eval()
+            # what every answer begins with is not compared, nor how long it may be
+            settings = getattr(self._foreign, "generation_config", None)
+        if settings is not None:
+            settings.forced_bos_token_id = settings.forced_eos_token_id = settings.min_length = None
+            settings.suppress_tokens = sample.banned or None
         self._model = sample.model
         # transformers' T5 makes a cache of as many layers as the encoder has
         self._cached = getattr(config, "num_decoder_layers", None) in (None, getattr(config, "num_layers", None))

@@ -17,9 +17,12 @@ from torch import Tensor
 
 from clearhead.data import SPECIALS, Codec
 from clearhead.errors import RecipeError, UnsupportedModel
+from clearhead.interop.exporting.sample import codecs_in, reading_of
 from clearhead.interop.exporting.torch_export import quiet
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.describing import DESCRIPTIONS, IMAGES, Description
+from clearhead.interop.huggingface.generation import written_generation
+from clearhead.interop.huggingface.tokenizer_files import MADE_BY, written_files
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan
 from clearhead.models import SavedModel, stored_tensors
 from clearhead.models.tensor_file import write_tensors
@@ -229,23 +232,33 @@ def _flat(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
 def _generation(saved: SavedModel, banned: list[int]) -> Any:
     import transformers
 
-    vocabulary = saved.recipe.model.vocabulary
-    return transformers.GenerationConfig(  # type: ignore[no-untyped-call]
-        pad_token_id=vocabulary.pad,
-        bos_token_id=vocabulary.bos,
-        eos_token_id=vocabulary.eos,
-        decoder_start_token_id=vocabulary.first if saved.recipe.model.family == "seq2seq" else None,
-        suppress_tokens=banned or None,
-        max_length=saved.recipe.decoding.max_length or 256,
-        num_beams=1,
-        do_sample=False,
-    )
+    vocabulary, family, decoding = saved.recipe.model.vocabulary, saved.recipe.model.family, saved.recipe.decoding
+    banned = sorted({*banned, *decoding.banned})
+    settings = {
+        "pad_token_id": vocabulary.pad,
+        "bos_token_id": vocabulary.bos,
+        "eos_token_id": vocabulary.eos,
+        "decoder_start_token_id": vocabulary.first if family == "seq2seq" else None,
+        "suppress_tokens": banned or None,
+        "max_length": decoding.max_length or 256,
+        "num_beams": 1,
+        "do_sample": False,
+    }
+    if decoding.target_language is not None and saved.tokenizers:
+        *_, (_, codec) = codecs_in(saved.tokenizers)
+        language = codec.languages.get(decoding.target_language)
+        place = "decoder_start_token_id" if vocabulary.first in codec.languages.values() else "forced_bos_token_id"
+        settings |= {} if language is None else {place: language}
+    if not decoding.ban_specials:  # it was imported, and answers by the settings that it came with
+        settings |= written_generation(decoding, family=family)
+    return transformers.GenerationConfig(**settings)  # type: ignore[no-untyped-call]
 
 
 def _write_tokenizers(saved: SavedModel, folder: Path) -> Iterator[str]:
-    """Write each tokenizer as ``tokenizer.json``, which adds what stands around a line; yields notes."""
-    from clearhead.interop.exporting.sample import reading_of
+    """Write each tokenizer: an imported one as it came, ours as ``tokenizer.json`` with what stands around a line.
 
+    Yields notes.
+    """
     if not saved.tokenizers:
         if getattr(saved.recipe.model, "patches", None) is None:
             yield "there is no tokenizer: the model has none"
@@ -253,6 +266,9 @@ def _write_tokenizers(saved: SavedModel, folder: Path) -> Iterator[str]:
     around = reading_of(saved)
     for name, text in saved.tokenizers.items():
         codec = Codec.from_json(text)
+        if codec.imported is not None:
+            written_files(codec, folder, name)
+            continue
         place = folder if name == "shared" else folder / f"{name}_tokenizer"
         place.mkdir(exist_ok=True)
         inner = json.loads(text)
@@ -260,6 +276,7 @@ def _write_tokenizers(saved: SavedModel, folder: Path) -> Iterator[str]:
             inner["post_processor"] = _template(around["before"], around["after"] if name != "target" else [])
         (place / "tokenizer.json").write_text(json.dumps(inner, ensure_ascii=False), encoding="utf-8")
         settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+        settings |= {"made_by": MADE_BY}
         if codec.own:
             settings |= dict(zip(("pad_token", "bos_token", "eos_token", "unk_token"), SPECIALS, strict=True))
             settings |= {"mask_token": codec.mask_name} if codec.mask is not None else {}

@@ -6,10 +6,8 @@ from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from tokenizers import Tokenizer
 from torch import Tensor
 
-from clearhead.data.library import library
 from clearhead.errors import DataError, UnsupportedModel
 
 
@@ -17,7 +15,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """Read ``config.json``."""
     if not folder.is_dir():
         raise DataError(f"{folder}: {'is a file, not a folder' if folder.exists() else 'no such folder'}")
-    config = _json(folder / "config.json")
+    config = read_json(folder / "config.json")
     if not isinstance(config, dict):
         raise DataError(f"{folder / 'config.json'}: is not a table of settings")
     return config
@@ -30,7 +28,7 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
         files = [whole]
     elif index.is_file():
         try:
-            files = [folder / Path(name).name for name in sorted(set(_json(index)["weight_map"].values()))]
+            files = [folder / Path(name).name for name in sorted(set(read_json(index)["weight_map"].values()))]
         except (KeyError, TypeError, AttributeError):
             raise DataError(f"{index}: has no weight_map that names the shards") from None
     elif list(folder.glob("*.bin")):
@@ -49,16 +47,8 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def read_tokenizer(folder: Path) -> dict[str, str]:
-    """Read and check ``tokenizer.json``, as text; an empty table if the folder has none."""
-    path = folder / "tokenizer.json"
-    if not path.is_file():
-        return {}
-    with library(f"{path}: is not a tokenizer"):
-        return {"shared": Tokenizer.from_file(str(path)).to_str()}
-
-
-def _json(path: Path) -> Any:
+def read_json(path: Path) -> Any:
+    """The content of a JSON file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -10,6 +10,7 @@ from clearhead.data import (
     Batch,
     Corpus,
     EncodedPairs,
+    Framing,
     Pair,
     learn_codecs,
     make_batch,
@@ -49,7 +50,12 @@ class Pairs(Objective[EncodedPairs, Seq2Seq, Batch]):
     def write(self, corpus: Corpus[Pair], codecs: Codecs, folder: Path) -> None:
         """Encode both sides of every pair that is not too long."""
         source, target = codecs
-        write_encoded(corpus.train_columns(), source, target, folder, "train", max_length=self.recipe.data.max_length)
+        frames = None
+        if source.imported is not None:  # what stands around a line is the affair of its tokenizer
+            framing, spec = Framing(self.recipe.model, source, target), self.recipe.decoding
+            frames = framing.around(spec), (framing.prefix(spec), ())
+        size = self.recipe.data.max_length
+        write_encoded(corpus.train_columns(), source, target, folder, "train", max_length=size, frames=frames)
 
     def open(self, folder: Path) -> EncodedPairs:
         return read_encoded(folder, "train")

@@ -1,0 +1,148 @@
+"""Settings of transformers' ``generate``, from ``generation_config.json`` or an older ``config.json``, as ours.
+
+transformers counts the decoder's first token as part of an answer, and a forced end token, too; ``decoding.max_length``
+and ``decoding.min_length`` count neither. What clearhead has no rule for is reported.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clearhead.errors import DataError
+from clearhead.interop.huggingface.folder import read_json
+
+_NO_RULE = {
+    "no_repeat_ngram_size": 0,
+    "encoder_no_repeat_ngram_size": 0,
+    "repetition_penalty": 1.0,
+    "encoder_repetition_penalty": 1.0,
+    "diversity_penalty": 0.0,
+    "num_beam_groups": 1,
+    "begin_suppress_tokens": None,
+    "sequence_bias": None,
+    "exponential_decay_length_penalty": None,
+    "forced_decoder_ids": None,
+    "typical_p": 1.0,
+    "penalty_alpha": None,
+}
+"""Settings that change answers and have no counterpart, with the values that change nothing."""
+
+
+@dataclass(frozen=True)
+class Generation:
+    """How a model answers.
+
+    Args:
+        decoding: settings of ``[decoding]``.
+        vocabulary: ids of special tokens, which win over those of ``config.json``.
+        notes: what was not imported, with reasons.
+    """
+
+    decoding: dict[str, Any] = field(default_factory=dict)
+    vocabulary: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_generation(folder: Path, config: dict[str, Any], family: str) -> Generation:
+    """The settings of ``generate``; nothing for models that do not generate.
+
+    Args:
+        folder: the folder.
+        config: the content of ``config.json``.
+        family: what the model is.
+    """
+    if family not in ("seq2seq", "lm"):
+        return Generation()
+    path = folder / "generation_config.json"
+    stated = read_json(path) if path.is_file() else config
+    if not isinstance(stated, dict):
+        raise DataError(f"{path}: is not a table of settings")
+    found = Generation()
+    _lengths(found, stated, family)
+    _tokens(found, stated, family, own_file=path.is_file())
+    _search(found, stated)
+    for name, harmless in _NO_RULE.items():
+        value = stated.get(name)
+        if value not in (None, harmless, []):
+            found.notes.append(f"{name} = {str(value)[:60]}: clearhead has no such rule, so answers may differ")
+    return found
+
+
+def _whole(table: dict[str, Any], name: str) -> int | None:
+    value = table.get(name)
+    return value if type(value) is int and value >= 0 else None
+
+
+def _lengths(found: Generation, stated: dict[str, Any], family: str) -> None:
+    forced_end = 1 if stated.get("forced_eos_token_id") is not None else 0
+    new, least_new = _whole(stated, "max_new_tokens"), _whole(stated, "min_new_tokens")
+    whole, least = _whole(stated, "max_length"), _whole(stated, "min_length")
+    if new is None and whole is not None:
+        if family == "seq2seq":
+            new = whole - 1  # the decoder's first token counts there
+        else:
+            found.notes.append(f"max_length = {whole}: counts the prompt, too; set decoding.max_length")
+    if new is not None and new > forced_end:
+        found.decoding["max_length"] = new - forced_end
+    if least_new is None and least and family == "seq2seq":
+        least_new = least - 1
+    if least_new:
+        found.decoding["min_length"] = min(least_new, found.decoding.get("max_length", least_new))
+
+
+def _tokens(found: Generation, stated: dict[str, Any], family: str, *, own_file: bool) -> None:
+    # transformers writes any token that is not banned, also <pad> and <unk>
+    found.decoding["ban_specials"] = False
+    banned = list(stated.get("suppress_tokens") or [])
+    for word in stated.get("bad_words_ids") or []:
+        if isinstance(word, list) and len(word) == 1:
+            banned += word
+        else:
+            found.notes.append(f"bad_words_ids {str(word)[:60]}: only single tokens can be banned")
+    banned = sorted({index for index in banned if type(index) is int and index >= 0})
+    if banned:
+        found.decoding["banned"] = banned
+    forced = _whole(stated, "forced_bos_token_id")
+    if family == "seq2seq" and forced is not None:
+        found.decoding["prefix"] = [forced]
+    if not own_file:
+        return
+    start, ends = _whole(stated, "decoder_start_token_id"), stated.get("eos_token_id")
+    if family == "seq2seq" and start is not None:
+        found.vocabulary["start"] = start
+    if isinstance(ends, list) and ends:
+        if len(ends) > 1:
+            found.notes.append(f"eos_token_id = {ends}: answers end at {ends[0]} alone")
+        ends = ends[0]
+    if type(ends) is int:
+        found.vocabulary["eos"] = ends
+
+
+def _search(found: Generation, stated: dict[str, Any]) -> None:
+    found.decoding["beam_size"] = _whole(stated, "num_beams") or 1
+    penalty = stated.get("length_penalty")
+    if isinstance(penalty, int | float) and 0 <= penalty <= 100:
+        found.decoding["length_penalty"] = float(penalty)
+    elif found.decoding["beam_size"] > 1:
+        found.decoding["length_penalty"] = 1.0
+    if stated.get("do_sample") is True:
+        found.decoding["sample"] = True
+        for name, low in (("temperature", 0.001), ("top_p", 0.0)):
+            value = stated.get(name)
+            if isinstance(value, int | float) and value > low and not (name == "top_p" and value > 1):
+                found.decoding[name] = float(value)
+        if top := _whole(stated, "top_k"):
+            found.decoding["top_k"] = top
+
+
+def written_generation(decoding: Any, *, family: str) -> dict[str, Any]:
+    """Our settings as those of ``generate``, for the ones that both have."""
+    start = 1 if family == "seq2seq" else 0
+    settings: dict[str, Any] = {"num_beams": decoding.beam_size}
+    if decoding.prefix:
+        settings["forced_bos_token_id"] = decoding.prefix[0]
+    if decoding.max_length is not None and family == "seq2seq":
+        settings["max_length"] = decoding.max_length + start
+    if decoding.min_length and family == "seq2seq":
+        settings["min_length"] = decoding.min_length + start
+    return settings

@@ -1,0 +1,70 @@
+"""Folders of sentence-transformers: how the vectors of the tokens become one vector for a sentence."""
+
+from pathlib import Path
+from typing import Any
+
+from clearhead.errors import DataError
+from clearhead.interop.huggingface.folder import read_json
+
+_MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max"}
+"""Their ways of pooling, and ours."""
+
+
+def model_folder(folder: Path) -> Path:
+    """Where the model itself is: the folder, or the one inside of it that ``modules.json`` names."""
+    if (folder / "config.json").is_file():
+        return folder
+    for kind, inner in _modules(folder):
+        if kind == "Transformer" and (inner / "config.json").is_file():
+            return inner
+    return folder
+
+
+def read_pooling(folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """Settings of ``[decoding]`` for sentence vectors, and what was not imported; nothing for other folders."""
+    settings: dict[str, Any] = {}
+    notes: list[str] = []
+    for kind, inner in _modules(folder):
+        if kind == "Pooling":
+            pooling, problem = _pooling(inner / "config.json")
+            settings |= pooling
+            notes += problem
+        elif kind == "Normalize":
+            settings["normalize"] = True
+        elif kind != "Transformer":
+            notes.append(f"module {kind}: clearhead has no such step, so vectors are those before it")
+    return settings, notes
+
+
+def longest_text(folder: Path) -> int | None:
+    """The most tokens, special ones included, that are read of a sentence, if the folder says so."""
+    path = folder / "sentence_bert_config.json"
+    table = read_json(path) if path.is_file() else {}
+    found = table.get("max_seq_length") if isinstance(table, dict) else None
+    return found if type(found) is int and found > 0 else None
+
+
+def _modules(folder: Path) -> list[tuple[str, Path]]:
+    """The kind and the folder of each step, in order."""
+    path = folder / "modules.json"
+    if not path.is_file():
+        return []
+    try:
+        steps = [(str(step["type"]).rpartition(".")[2], str(step["path"])) for step in read_json(path)]
+    except (TypeError, KeyError):
+        raise DataError(f"{path}: does not list the steps of a sentence-transformers model") from None
+    # a step's folder is inside of this one
+    return [(kind, folder / Path(inner).name if inner else folder) for kind, inner in steps]
+
+
+def _pooling(path: Path) -> tuple[dict[str, Any], list[str]]:
+    table = read_json(path)
+    if not isinstance(table, dict):
+        raise DataError(f"{path}: is not a table of settings")
+    newer = table.get("pooling_mode")
+    chosen = [name for name in table if name.startswith("pooling_mode_") and table[name] is True]
+    if isinstance(newer, str) and not chosen:
+        chosen = [name for name, ours in _MODES.items() if ours == newer] or [newer]
+    if len(chosen) == 1 and chosen[0] in _MODES:
+        return {"pooling": _MODES[chosen[0]]}, []
+    return {}, [f"{' + '.join(chosen) or 'pooling'}: clearhead pools by mean, cls or max; vectors are means"]
