@@ -126,6 +126,9 @@ def _joined(one: Case, other: Case) -> Case | None:
     return both
 
 
+GROUPED = ["model.attention.heads=4", "model.attention.kv_heads=2"]
+MULTI_QUERY = "model.attention.kv_heads=1"
+ROPED = ["model.position.kind=rope"]
 OPTIONS: dict[str, list[str]] = {
     "plain": ["model.feedforward.width=20"],
     "post norm, embedding norm": ["model.norm.place=post", "model.embedding.norm=true"],
@@ -139,6 +142,14 @@ OPTIONS: dict[str, list[str]] = {
     "unscaled, no biases": ["model.attention.scale=none", "model.attention.bias=false", "model.feedforward.bias=false"],
     "Shaw keys": ["model.position.kind=shaw", "model.position.relative=keys", "model.position.farthest=2"],
     "Shaw values": ["model.position.kind=shaw", "model.position.relative=values", "model.position.farthest=2"],
+    "grouped queries": [*GROUPED, "model.attention.output_bias=false"],
+    "multi-query, rope, RMS of q and k": [MULTI_QUERY, *ROPED, "model.attention.qk_norm=rmsnorm"],
+    "norm of q and k": ["model.attention.qk_norm=layernorm"],
+    "grouped queries, capped": [*GROUPED, "model.attention.cap=2.0"],
+    "grouped queries, free sizes": [*GROUPED, "model.attention.query_size=6", "model.attention.value_size=10"],
+    "grouped queries, t5": [*GROUPED, "model.position.kind=t5"],
+    "grouped queries, alibi": [*GROUPED, "model.position.kind=alibi"],
+    "grouped queries, Shaw": [*GROUPED, "model.position.kind=shaw", "model.position.farthest=2"],
     "no residual": ["model.residual=false"],
     "GELU": ["model.feedforward.activation=gelu"],
 }

@@ -7,8 +7,8 @@ The work is linear in the length: the line is cut into blocks of c = r − 1 que
 cover 2c consecutive keys, which are two neighbouring pieces of c keys, so a block is c queries over 2c keys, half of
 which a band mask hides. The scores are n·2c numbers, never n·n.
 
-Shapes: b batch, h heads, n queries, m keys (the queries are the last n of them), q and e features of a query and of a
-value in one head, k blocks of c queries.
+Shapes: b batch, h heads, g heads of keys and values, n queries, m keys (the queries are the last n of them), q and e
+features of a query and of a value in one head, k blocks of c queries.
 """
 
 from dataclasses import replace
@@ -90,8 +90,8 @@ class LocalAttention(MultiHeadAttention):
     def mix(
         self,
         query: Float[Tensor, "b h n q"],
-        keys: Float[Tensor, "b h m q"],
-        values: Float[Tensor, "b h m e"],
+        keys: Float[Tensor, "b g m q"],
+        values: Float[Tensor, "b g m e"],
         context: AttentionContext,
     ) -> Float[Tensor, "b h n e"]:
         n, m = query.shape[2], keys.shape[2]
@@ -116,9 +116,9 @@ class LocalAttention(MultiHeadAttention):
         fill = count * c - n
         ends = before - earlier, after + fill
 
-        def pieces(part: Shaped[Tensor, "b h m f"]) -> Shaped[Tensor, "bk h cc f"]:
-            padded = F.pad(part.transpose(1, 2), (0, 0, 0, 0, *ends))  # (b, (k + 1)·c, h, f)
-            return _pairs_of_pieces(padded, count, c).transpose(1, 2)  # (b·k, h, 2c, f)
+        def pieces(part: Shaped[Tensor, "b g m f"]) -> Shaped[Tensor, "bk g cc f"]:
+            padded = F.pad(part.transpose(1, 2), (0, 0, 0, 0, *ends))  # (b, (k + 1)·c, g, f)
+            return _pairs_of_pieces(padded, count, c).transpose(1, 2)  # (b·k, g, 2c, f)
 
         def make() -> AttentionContext:
             valid = context.valid

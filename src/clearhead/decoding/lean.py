@@ -59,6 +59,9 @@ def _usual_attention(attention: nn.Module | None) -> bool:
         and attention.query.out_features == attention.output.in_features
         and attention.score.formula == "q·k"
         and attention.choice == "soft"
+        and attention.cap is None
+        and attention.kv_heads == attention.heads
+        and attention.query_norm is None
         and attention.path == "auto"
         and not attention.weights.watched
         and not attention.gated

@@ -158,6 +158,19 @@ class MultiHeadSpec(FreeHeadsSpec):
     """W_O after the heads; without it their concatenation is the output (L3.1)."""
     bias: bool = True
     """A bias in each projection."""
+    output_bias: bool | None = None
+    """A bias in W_O; without it as `bias` says (Qwen2: biases in W_Q, W_K and W_V alone)."""
+    kv_heads: Count | None = None
+    """Heads of keys and values, each shared by heads / kv_heads neighbouring heads of queries (grouped-query
+    attention; 1: multi-query attention); a cache stores these alone. Without it every head has its own."""
+    qk_norm: Literal["none", "rmsnorm", "layernorm"] = "none"
+    """Normalise each query and each key in its head, before positions turn them (Qwen3, Gemma 3: rmsnorm; Phi:
+    layernorm); all heads share the gain."""
+    qk_norm_eps: Annotated[float, Field(ge=0, le=1)] = 1e-6
+    """Keeps the division of `qk_norm` away from zero."""
+    cap: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    """c·tanh(score/c) in place of the scaled score, which so stays within ±c (Gemma 2); the weights must then be
+    formed."""
 
     def refusals(self, place: AttentionPlace) -> Iterator[tuple[str, str]]:
         """Sizes that do not fit each other, and positions that this score cannot carry."""
@@ -167,7 +180,11 @@ class MultiHeadSpec(FreeHeadsSpec):
             return
         even = place.width % self.heads == 0
         query_size, value_size = self.sizes(place.width)
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            yield "kv_heads", f"kv_heads ({self.kv_heads}) must divide heads ({self.heads})"
         if not self.projections:
+            if self.kv_heads not in (None, self.heads):
+                yield "kv_heads", "without projections every head has keys and values of its own, a slice of the tokens"
             if not even or (query_size, value_size) != (place.width // self.heads,) * 2:
                 yield "projections", "without projections a head is a slice of width / heads: give no sizes"
             if place.memory_width != place.width:
@@ -187,6 +204,8 @@ class MultiHeadSpec(FreeHeadsSpec):
 
     def _kept_refusals(self, kept: Kept, place: AttentionPlace) -> Iterator[tuple[str, str]]:
         yield from super()._kept_refusals(kept, place)
+        if self.kv_heads is not None:
+            yield "kept", "heads that share keys and values cannot be removed one by one"
         if not self.projections:
             yield "kept", "without projections a head is a slice of the tokens: it has no weights to remove"
         if not self.output:
@@ -215,6 +234,12 @@ class LinformerSpec(MultiHeadSpec):
     """The longest sequence, for which the sums have weights; a longer one is an error."""
     sharing: Literal["none", "headwise", "key-value", "layerwise"] = "headwise"
     """What shares the weights of the sums: nothing, all heads, also keys and values, also all layers of a stack."""
+
+    def refusals(self, place: AttentionPlace) -> Iterator[tuple[str, str]]:
+        """What multi-head attention refuses, and shared keys, which sums over the length do not know."""
+        yield from super().refusals(place)
+        if self.kv_heads not in (None, self.heads):
+            yield "kv_heads", "linformer attention sums up keys and values of every head: leave kv_heads out"
 
 
 class DisentangledSpec(FreeHeadsSpec):

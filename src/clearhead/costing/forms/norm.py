@@ -48,16 +48,21 @@ def _deviation(variance: Sketch, *, outside: bool) -> Sketch:
 
 def rmsnorm(spec: RmsNormSpec, x: Sketch) -> Sketch:
     """4d + 2 operations a token and ⌈log₂ d⌉ + 6 sequential ones; x, 1/rms and what is scaled are kept."""
-    *rows, width = x.shape
-    tokens, affine = product(*rows), int(spec.affine)
-    y = x.kernel(
-        tokens * ((3 + affine) * width + 2),
-        lg(width) + 5 + affine,
-        keeps=(x.storage, Storage(tokens * FLOAT), *_scaled(x.numel, affine)),
-    )
+    y = token_rms(x, affine=spec.affine)
     if spec.affine:
-        x.ledger.parameter(width, kind="vector", name="gain")
+        x.ledger.parameter(x.shape[-1], kind="vector", name="gain")
     return y
+
+
+def token_rms(x: Sketch, *, affine: bool) -> Sketch:
+    """torch's kernel for the root mean square of each token."""
+    *rows, width = x.shape
+    tokens, scaled = product(*rows), int(affine)
+    return x.kernel(
+        tokens * ((3 + scaled) * width + 2),
+        lg(width) + 5 + scaled,
+        keeps=(x.storage, Storage(tokens * FLOAT), *_scaled(x.numel, scaled)),
+    )
 
 
 def _scaled(size: Expr, affine: int) -> tuple[Storage, ...]:

@@ -117,6 +117,10 @@ def _attention_refusals(name: str, attention: Any, width: int) -> Iterator[str]:
         yield f"model.{name}.attention lacks projections"
     if getattr(attention, "kept", None) is not None:
         yield f"model.{name}.attention.kept: its layers have different heads"
+    if attention.qk_norm != "none" or attention.cap is not None or attention.output_bias not in (None, attention.bias):
+        yield f"model.{name}.attention normalises queries and keys, caps scores, or has biases in some maps alone"
+    if attention.kv_heads not in (None, attention.heads):
+        yield f"model.{name}.attention.kv_heads: heads that share keys and values are not exported"
     query, value = attention.sizes(width)
     if query != value:
         yield f"model.{name}.attention has queries of {query} and values of {value} features"
