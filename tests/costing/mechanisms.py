@@ -144,12 +144,17 @@ OPTIONS: dict[str, list[str]] = {
     "Shaw values": ["model.position.kind=shaw", "model.position.relative=values", "model.position.farthest=2"],
     "grouped queries": [*GROUPED, "model.attention.output_bias=false"],
     "multi-query, rope, RMS of q and k": [MULTI_QUERY, *ROPED, "model.attention.qk_norm=rmsnorm"],
-    "norm of q and k": ["model.attention.qk_norm=layernorm"],
+    "norm of q and k, part of rope": ["model.attention.qk_norm=layernorm", *ROPED, "model.position.features=4"],
     "grouped queries, capped": [*GROUPED, "model.attention.cap=2.0"],
     "grouped queries, free sizes": [*GROUPED, "model.attention.query_size=6", "model.attention.value_size=10"],
     "grouped queries, t5": [*GROUPED, "model.position.kind=t5"],
     "grouped queries, alibi": [*GROUPED, "model.position.kind=alibi"],
     "grouped queries, Shaw": [*GROUPED, "model.position.kind=shaw", "model.position.farthest=2"],
+    "norms on both sides": ["model.norm.place=both"],
+    "norms on both sides, RMS, no shift": ["model.norm.place=both", "model.norm.kind=rmsnorm"],
+    "no shift": ["model.norm.shift=false"],
+    "side by side, one norm": ["model.parallel=one-norm"],
+    "side by side, two norms": ["model.parallel=two-norms"],
     "no residual": ["model.residual=false"],
     "GELU": ["model.feedforward.activation=gelu"],
 }
@@ -180,6 +185,8 @@ LOCAL = ["model.attention.kind=local", "model.attention.window=3"]
 OPTIONS |= {
     "local": LOCAL,
     "local, one side, wider": [*LOCAL, "model.attention.window=10", "model.attention.sides=one"],
+    "local and whole": [TWO_LAYERS, *LOCAL, "model.attention.whole=[1]", "model.position.kind=rope", "model.position.window_base=50.0"],
+    "local, grouped queries": [*LOCAL, "model.attention.kv_heads=1"],
     "local, hard": [*LOCAL, "model.attention.choice=hard"],
     "local, additive": [*LOCAL, "model.attention.score=additive"],
     **{f"local, {kind}": [*LOCAL, f"model.position.kind={kind}"] for kind in ("t5", "alibi", "shaw", "rope")},
@@ -190,6 +197,7 @@ WRITERS = {
         "model.embedding.output_bias=true",
         "model.embedding.scale=none",
     ],
+    "logits capped": ["model.embedding.output_cap=3.0"],
     "output scaled": ["model.embedding.output_scale=rsqrt"],
 }
 LINFORMER = ["model.attention.kind=linformer", "model.attention.rank=3", "model.attention.length=200"]

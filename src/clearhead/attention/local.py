@@ -58,7 +58,7 @@ class LocalAttention(MultiHeadAttention):
     @classmethod
     def from_spec(cls, spec: LocalSpec, *, width: int, memory_width: int, dropout: float) -> "LocalAttention":  # type: ignore[override]
         """Build from a recipe."""
-        settings = spec.model_dump(include=LocalSpec.model_fields.keys() - {"kind", "kept"})
+        settings = spec.model_dump(include=LocalSpec.model_fields.keys() - {"kind", "kept", "whole"})
         return cls(width=width, memory_width=memory_width, dropout=dropout, **settings)
 
     def extra_repr(self) -> str:

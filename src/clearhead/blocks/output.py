@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from clearhead.attention import soft_cap
 from clearhead.blocks.feedforward import ACTIVATIONS
 
 
@@ -45,6 +46,7 @@ class Output(nn.Module):
         bias: whether there is b. Default: False.
         scaled: whether x is divided by √d first (T5). Default: False.
         transform: applied to x first. Default: none.
+        cap: keeps the logits within ±cap. Default: None, they are free.
     """
 
     def __init__(
@@ -54,9 +56,10 @@ class Output(nn.Module):
         bias: bool = False,
         scaled: bool = False,
         transform: HeadTransform | None = None,
+        cap: float | None = None,
     ) -> None:
         super().__init__()
-        self.transform = transform
+        self.transform, self.cap = transform, cap
         # a parameter stays the same object, so that it is tied
         self.weight = weight if isinstance(weight, nn.Parameter) else nn.Parameter(weight)
         self.bias = nn.Parameter(torch.zeros(len(weight))) if bias else None
@@ -67,6 +70,10 @@ class Output(nn.Module):
         x = x if self.scale == 1.0 else x * self.scale
         return x if self.transform is None else self.transform(x)
 
+    def after(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b V"]:
+        """The logits of vectors that were scaled and transformed."""
+        return soft_cap(F.linear(x, self.weight, self.bias), self.cap)
+
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b V"]:
         """Return a logit for every entry of the vocabulary."""
-        return F.linear(self.before(x), self.weight, self.bias)
+        return self.after(self.before(x))

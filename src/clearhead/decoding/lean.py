@@ -34,7 +34,8 @@ def lean_decoder(model: nn.Module) -> "LeanDecoder | None":
 def _usual(model: Seq2Seq) -> bool:
     stack = model.decoder
     on_cpu = next(model.parameters()).device.type == "cpu"
-    return on_cpu and isinstance(stack, Stack) and _usual_scheme(stack.scheme) and all(map(_usual_layer, stack.layers))
+    usual = isinstance(stack, Stack) and model.output.cap is None and _usual_scheme(stack.scheme)
+    return on_cpu and usual and all(map(_usual_layer, stack.layers))
 
 
 def _usual_scheme(scheme: RelativePosition | None) -> bool:
@@ -47,7 +48,7 @@ def _usual_layer(layer: nn.Module) -> bool:
     if not isinstance(layer, Layer) or layer.around_cross is None or layer.scheme is not None:
         return False
     around = (layer.around_attention, layer.around_cross, layer.around_feedforward)
-    adds = all(part.residual and part.project is None for part in around)
+    adds = all(part.residual and part.project is None and part.after is None for part in around) and not layer.parallel
     return adds and _usual_attention(layer.attention) and _usual_attention(layer.cross)
 
 

@@ -74,6 +74,8 @@ def why_not(model: Model) -> str | None:
     stack: Any = getattr(model, "decoder", None) or getattr(model, "encoder", None)
     if isinstance(model, EncoderModel) and not isinstance(model, ClassifierModel) and model.output is None:
         return "this encoder gives vectors and no logits"
+    if getattr(getattr(model, "output", None), "cap", None) is not None:
+        return "a cap makes logits of the sums, which are no sums themselves"
     if not hasattr(stack, "final_norm"):
         return "the state of a recurrent network is no sum of what its tokens added, so its logits have no parts"
     for norm in stack.modules():
@@ -197,7 +199,12 @@ def _stack_parts(
                 u, shift = through_norm(around.norm, before, u)
                 if shift is not None:
                     yield f"norm shift {place}", shift
-            yield from reversed(list(_change_parts(place, sublayer, rows, change, u)))
+            inner = u
+            if around.after is not None:
+                inner, shift = through_norm(around.after, change, u)
+                if shift is not None:
+                    yield f"norm shift {place}", shift
+            yield from reversed(list(_change_parts(place, sublayer, rows, change, inner)))
             if not around.residual:
                 return  # nothing else reaches the logit on its own
             if around.project is not None:

@@ -50,6 +50,9 @@ def make_stack(
         schemes = [_scheme(spec, causal, patches) for _ in schemes]
     else:
         scheme = _scheme(spec, causal, patches)
+        if (near := spec.position.in_windows()) != spec.position:  # layers with windows have a scheme of their own
+            nearby = _scheme(spec.replaced(position=near), causal, patches)
+            schemes = [nearby if spec.attention.sees_window(layer) else None for layer in range(1, spec.layers + 1)]
         if spec.position.per_head:  # layers without some of their heads need the biases of the others alone
             kept = [spec.attention.kept_in(layer) for layer in range(1, spec.layers + 1)]
             schemes = [None if heads is None else scheme_for_heads(scheme, heads) for heads in kept]
@@ -80,8 +83,9 @@ def make_around(spec: ResidualSpec, out_width: int | None = None) -> AddNorm:
     """Make the Add & Norm around one sublayer; x is projected if the sublayer puts out another width."""
     out_width = out_width or spec.width
     return AddNorm(
-        make_norm(spec.norm, spec.width if spec.norm.place == "pre" else out_width),
+        make_norm(spec.norm, out_width if spec.norm.place == "post" else spec.width),
         place=spec.norm.place,
+        after=make_norm(spec.norm, out_width) if spec.norm.place == "both" else None,
         dropout=dropout_rate(spec.dropout.residual),
         residual=spec.residual,
         project=nn.Linear(spec.width, out_width, bias=False) if spec.residual and out_width != spec.width else None,
@@ -124,7 +128,7 @@ def make_output(spec: EmbeddingSpec, tokens: nn.Embedding, width: int) -> Output
     """Make the output layer for vectors of this width, tied to ``tokens`` if the recipe says so."""
     tied = spec.tie in ("auto", "output", "all")
     weight = tokens.weight if tied else torch.empty(tokens.num_embeddings, width)
-    return Output(weight, bias=spec.output_bias, scaled=spec.output_scale == "rsqrt")
+    return Output(weight, bias=spec.output_bias, scaled=spec.output_scale == "rsqrt", cap=spec.output_cap)
 
 
 def make_transform(spec: EncoderModelSpec) -> HeadTransform | None:
@@ -167,14 +171,18 @@ def _layers(
     for number, scheme in enumerate(schemes, start=1):
         last = number == len(schemes)
         net = spec.feedforward if last else spec.feedforward.replaced(out_width=None)
+        around_attention, around_feedforward = make_around(spec), make_around(spec, net.out_width)
+        if spec.parallel == "one-norm":
+            around_feedforward.norm = around_attention.norm
         yield Layer(
             attention=make_attention(number),
-            around_attention=make_around(spec),
+            around_attention=around_attention,
             cross=None if make_cross is None else make_cross(number),
             around_cross=None if make_cross is None else make_around(spec),
             feedforward=module_of(net).from_spec(net, width=spec.width, dropout=spec.dropout.activation),
-            around_feedforward=make_around(spec, net.out_width),
+            around_feedforward=around_feedforward,
             scheme=scheme,
+            parallel=spec.parallel != "no",
         )
 
 
@@ -192,7 +200,12 @@ def attention_maker(
         sizes["grid"] = patches.grid
     if hasattr(module, "shared_part") and (shared := module.shared_part(spec, width=stack.width)) is not None:
         sizes["shared"] = shared
-    return lambda layer: module.from_spec(spec.in_layer(layer, stack.width), **sizes)
+
+    def make(layer: int) -> Any:
+        own = spec.in_layer(layer, stack.width)
+        return module_of(own).from_spec(own, **sizes)
+
+    return make
 
 
 def make_norm(spec: NormSpec, width: int) -> Any:

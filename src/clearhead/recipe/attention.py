@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -71,7 +71,17 @@ class AttentionSpec(KindSpec):
         del layer
         return None
 
-    def in_layer(self, layer: int, width: int) -> Self:
+    @property
+    def same_in_all_layers(self) -> bool:
+        """Whether ``in_layer`` is the same for every layer."""
+        return True
+
+    def sees_window(self, layer: int) -> bool:
+        """Whether a token of this layer, from 1, sees a window around it alone."""
+        del layer
+        return False
+
+    def in_layer(self, layer: int, width: int) -> "AttentionSpec":
         """The attention of one layer, from 1: with the heads that it keeps, whose sizes are as if all were there."""
         kept = self.kept_in(layer)
         if kept is None:
@@ -114,6 +124,11 @@ class FreeHeadsSpec(AttentionSpec):
     def sizes(self, width: int) -> tuple[int, int]:
         """Given sizes, or width / heads."""
         return self.query_size or width // self.heads, self.value_size or width // self.heads
+
+    @property
+    def same_in_all_layers(self) -> bool:
+        """Unless heads are removed from some of them."""
+        return self.kept is None
 
     def kept_in(self, layer: int) -> list[int] | None:
         """What `kept` says, unless it names all heads."""
@@ -214,7 +229,10 @@ class MultiHeadSpec(FreeHeadsSpec):
     def _position_refusals(self, position: PositionSpec, query_size: int) -> Iterator[tuple[str, str]]:
         if position.multiplies and self.score == "additive":
             yield "score", f"{position.kind} positions act on products q·k, and an additive score is none"
-        if position.rotates and query_size % 2:
+        turned = getattr(position, "features", None)
+        if turned is not None and turned > query_size:
+            yield "query_size", f"{position.kind} turns {turned} features of a head, and it has {query_size}"
+        if position.rotates and turned is None and query_size % 2:
             yield (
                 "query_size",
                 f"{position.kind} turns pairs of features: the head size ({query_size}) must be even",

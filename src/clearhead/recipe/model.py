@@ -223,7 +223,12 @@ class EncoderModelSpec(ModelSpec):
                 f"the vectors ({self.encoder.out_width}) must be as wide as the token embedding ({self.encoder.width})",
             )
         yield from self._transform_refusals()
-        for setting, allowed in (("tie", ("auto", "none")), ("output_bias", (False,)), ("output_scale", ("none",))):
+        for setting, allowed in (
+            ("tie", ("auto", "none")),
+            ("output_bias", (False,)),
+            ("output_scale", ("none",)),
+            ("output_cap", (None,)),
+        ):
             if getattr(self.embedding, setting) not in allowed:
                 yield f"embedding.{setting}", "an encoder has no output matrix of its own: model.head makes one"
 

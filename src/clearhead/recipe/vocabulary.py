@@ -32,6 +32,8 @@ class EmbeddingSpec(Spec):
     """A bias on the logits (Marian, BART)."""
     output_scale: Literal["none", "rsqrt"] = "none"
     """Multiply the decoder's output by 1/√d before the logits (T5)."""
+    output_cap: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    """c·tanh(logit/c) in place of each logit, which so stays within ±c (Gemma 2)."""
 
 
 class VocabularySpec(Spec):

@@ -26,9 +26,8 @@ def token_loss(
     (1 − ε)·(−log p(y)) + ε·mean_v(−log p(v)), with ε = ``smoothing``, as in ``torch.nn.functional.cross_entropy``.
     """
     states = output.before(states)
-    if len(output.weight) < CHUNKED_FROM:
-        logits = F.linear(states, output.weight, output.bias)
-        return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
+    if len(output.weight) < CHUNKED_FROM or output.cap is not None:
+        return F.cross_entropy(output.after(states), labels, reduction="sum", label_smoothing=smoothing)
     summed: Tensor = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
         states, output.weight, output.bias, labels, smoothing
     )

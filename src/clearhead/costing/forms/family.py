@@ -5,6 +5,7 @@ from typing import Any
 
 from sympy import Expr
 
+from clearhead.costing.forms.attention import soft_cap
 from clearhead.costing.forms.inputs import Inputs, StackRole
 from clearhead.costing.forms.letters import B, m, n, t
 from clearhead.costing.forms.sketch import ONE, ZERO, Ledger, Sketch
@@ -62,7 +63,8 @@ def logits(spec: ModelSpec, x: Sketch, tokens: Expr) -> Sketch:
             x.ledger.parameter(tokens, x.shape[-1], kind="table")
         if spec.embedding.output_bias:
             x.ledger.parameter(tokens, kind="vector", name="bias")
-        return x.linear(tokens, bias=spec.embedding.output_bias, known=True)
+        found = x.linear(tokens, bias=spec.embedding.output_bias, known=True)
+        return found if spec.embedding.output_cap is None else soft_cap(found)
 
     return x.ledger.measured("output", output, x)
 

@@ -46,9 +46,9 @@ class StackRole:
         return self.name[:3]
 
 
-def run_norm(spec: NormSpec, x: Sketch) -> Sketch:
+def run_norm(spec: NormSpec, x: Sketch, name: str = "norm") -> Sketch:
     """A norm in a block of its own."""
-    return x.ledger.measured("norm", lambda y: cost_of(spec)(spec, y), x)
+    return x.ledger.measured(name, lambda y: cost_of(spec)(spec, y), x)
 
 
 def patch_grid(ledger: Ledger, patches: PatchesSpec) -> tuple[Expr, Expr]:

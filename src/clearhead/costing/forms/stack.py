@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 from sympy import Expr, Integer
 
@@ -19,24 +20,31 @@ from clearhead.costing.forms.sketch import ZERO, Ledger, LedgerBlock, Map, Sketc
 from clearhead.recipe import AttentionSpec, PositionSpec, ResidualSpec, TransformerSpec, cost_of
 
 
-def add_and_norm(stack: ResidualSpec, name: str, part: Map, x: Sketch) -> Sketch:
-    """A sublayer inside its Add & Norm: norm(x + f(x)), or x + f(norm(x))."""
+def add_and_norm(
+    stack: ResidualSpec, name: str, part: Map, x: Sketch, *, onto: Sketch | None = None, own_norm: bool = True
+) -> Sketch:
+    """A sublayer inside its Add & Norm: norm(x + f(x)), x + f(norm(x)), or x + after(f(norm(x))).
+
+    ``onto`` is what f(x) is added to, if not x; without ``own_norm`` the norm is that of another sublayer.
+    """
     ledger, outside = x.ledger, LedgerBlock(f"around_{name}")
 
-    def norm(y: Sketch) -> Sketch:
-        with ledger.inside(outside):
-            return run_norm(stack.norm, y)
+    def norm(y: Sketch, *, after: bool = False) -> Sketch:
+        with ledger.inside(outside), nullcontext() if own_norm else ledger.without("parameters"):
+            return run_norm(stack.norm, y, "after" if after else "norm")
 
-    change = ledger.measured(name, part, norm(x) if stack.norm.place == "pre" else x)
+    change = ledger.measured(name, part, x if stack.norm.place == "post" else norm(x))
     taken = ledger.here.parts[-1].span
     ledger.here.parts.append(outside)
+    change = norm(change, after=True) if stack.norm.place == "both" else change
+    began, x = x.time, x if onto is None else onto
     with ledger.inside(outside):
         if stack.residual and change.shape[-1] != x.shape[-1]:  # x is projected to what the sublayer puts out
             y = change.add(ledger.measured("project", lambda z: z.linear(change.shape[-1], bias=False), x))
         else:
             y = x.add(change) if stack.residual else change
     y = norm(y) if stack.norm.place == "post" else y
-    outside.span = y.time.since(x.time).since(taken)
+    outside.span = y.time.since(began).since(taken)
     return y
 
 
@@ -72,7 +80,7 @@ def equal_layers(
         return attention, across, other_end and number == stack.layers, signatures[number]
 
     alike = len(set(signatures.values())) == 1
-    if alike and not other_end and all(getattr(kind, "kept", None) is None for kind in (stack.attention, cross)):
+    if alike and not other_end and all(kind is None or kind.same_in_all_layers for kind in (stack.attention, cross)):
         yield EqualLayers(0, stack.layers, stack.attention, cross, fewer=False)
         return
     first = 0
@@ -100,16 +108,19 @@ def layer(
     net puts out another width.
     """
 
-    def around(name: str, part: Map, x: Sketch) -> Sketch:
-        return add_and_norm(stack, name, part, x)
+    def around(name: str, part: Map, x: Sketch, **how: Any) -> Sketch:
+        return add_and_norm(stack, name, part, x, **how)
 
     def one(x: Sketch) -> Sketch:
         own = setting if own_scheme is None else replace(setting, scheme=own_scheme(x.ledger))
-        x = around("attention", lambda y: cost_of(attention)(attention, y, setting=own), x)
-        if cross is not None:
-            x = around("cross", lambda y: cost_of(cross)(cross, y, memory, setting=across), x)
         net = stack.feedforward if ends else stack.feedforward.replaced(out_width=None)
-        return around("feedforward", lambda y: cost_of(net)(net, y, part=setting.part), x)
+        run_net = partial(cost_of(net), net, part=setting.part)
+        y = around("attention", lambda z: cost_of(attention)(attention, z, setting=own), x)
+        if stack.parallel != "no":
+            return around("feedforward", run_net, x, onto=y, own_norm=stack.parallel == "two-norms")
+        if cross is not None:
+            y = around("cross", lambda z: cost_of(cross)(cross, z, memory, setting=across), y)
+        return around("feedforward", run_net, y)
 
     return one
 
