@@ -39,7 +39,7 @@ class LocalAttention(MultiHeadAttention):
 
     It equals multi-head attention with a band mask, and is computed so where a hook reads the weights (n×m, as
     elsewhere) or where a line has padding between its tokens; otherwise in blocks. A line is filled up to whole blocks,
-    so windows that are longer than the lines cost more than full attention.
+    so windows that are longer than the lines cost up to twice (on both sides four times) as much as full attention.
 
     Args:
         window: number of keys that a query attends to, its own included, r. At the ends of a line there are fewer.
@@ -95,7 +95,7 @@ class LocalAttention(MultiHeadAttention):
         context: AttentionContext,
     ) -> Float[Tensor, "b h n e"]:
         n, m = query.shape[2], keys.shape[2]
-        before, after = self.reach(context.causal)
+        before, after = (min(reach, m) for reach in self.reach(context.causal))  # there are no keys farther away
         if self.weights.watched or is_exporting() or not _is_consecutive(context):
             return attend_heads(self, query, keys, values, _banded(context, n, m, before, after))
         earlier = min(before, m - n)

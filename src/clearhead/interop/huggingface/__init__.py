@@ -12,7 +12,7 @@ from pathlib import Path
 
 from clearhead.data import Codec
 from clearhead.errors import RecipeError, UnsupportedModel
-from clearhead.interop.huggingface import bart, bert, bloom, deberta, gpt2, t5, vit
+from clearhead.interop.huggingface import bart, bert, bloom, deberta, gpt2, llama, t5, vit
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.folder import read_config, read_tokenizer, read_weights
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan, fill
@@ -31,6 +31,10 @@ PLANS: dict[str, Callable[[ForeignConfig, ForeignWeights], Plan]] = {
     "deberta": deberta.plan_deberta,
     "deberta-v2": deberta.plan_deberta_v2,
     "gpt2": gpt2.plan_gpt2,
+    "llama": llama.plan_llama,
+    "mistral": llama.plan_mistral,
+    "qwen2": llama.plan_qwen2,
+    "qwen3": llama.plan_qwen3,
     "t5": t5.plan_t5,
     "vit": vit.plan_vit,
 }
