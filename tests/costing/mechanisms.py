@@ -6,10 +6,10 @@ from functools import cache
 from typing import Any, Literal
 
 import torch
-from sympy import Expr, Integer, expand
+from sympy import Dummy, Expr, Integer, expand
 
 from clearhead.costing import B, Cost, ModelCost, cost, m, n
-from clearhead.costing.forms.letters import OPEN
+from clearhead.costing.forms.letters import OPEN, least
 from clearhead.costing.tracing import attention_path
 from clearhead.errors import RecipeError
 from clearhead.models import build
@@ -289,13 +289,19 @@ def kinds_in(spec: object) -> set[tuple[str, str]]:
 
 
 def wrong_variants(formula: Expr) -> Iterator[Expr]:
-    """The formula with each of its terms dropped, each doubled, and each letter's power changed."""
+    """The formula with each of its terms dropped, each doubled, and each letter's power changed.
+
+    min(2, n) = min(2, n²) whatever n is, so that the smaller of a number and a length stays as it is.
+    """
     formula = expand(formula)
     for term in formula.as_ordered_terms():
         yield formula - term
         yield formula + term
-    for symbol in formula.free_symbols:
-        yield expand(formula.xreplace({symbol: symbol**2}))
+    bounds = {bound: Dummy(integer=True, positive=True) for bound in formula.atoms(least) if n in bound.args}
+    bounded = formula.xreplace(bounds)
+    for symbol in bounded.free_symbols - set(bounds.values()):
+        powered = bounded.xreplace({symbol: symbol**2})
+        yield expand(powered.xreplace({dummy: bound for bound, dummy in bounds.items()}))
 
 
 def worth(formula: Expr, place: dict[str, int]) -> Expr:

@@ -53,6 +53,12 @@ def mbart(**settings: Any) -> Any:
     return transformers.MBartForConditionalGeneration(config)
 
 
+def m2m100(**settings: Any) -> Any:
+    tokens = {"decoder_start_token_id": 2, "forced_eos_token_id": None}
+    config = transformers.M2M100Config(**({"vocab_size": 50, "max_position_embeddings": 64} | tokens | SIZES | settings))
+    return transformers.M2M100ForConditionalGeneration(config)
+
+
 def t5(**settings: Any) -> Any:
     sizes = {"vocab_size": 50, "d_model": 48, "d_kv": 10, "d_ff": 40, "num_heads": 3}
     depth = {

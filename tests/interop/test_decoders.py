@@ -29,8 +29,9 @@ LONG = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq
 
 
 def make(name: str, **settings: Any) -> Any:
-    config = getattr(transformers, f"{name}Config")(**(SIZES | TOKENS | settings))
-    return getattr(transformers, f"{name}ForCausalLM")(config)
+    sizes = {key: size for key, size in SIZES.items() if name != "GPTNeoX" or key != "num_key_value_heads"}
+    config = getattr(transformers, f"{name}Config")(**(sizes | TOKENS | settings))
+    return getattr(transformers, f"{name.removesuffix('Text')}ForCausalLM")(config)
 
 
 def randomised(model: Any) -> Any:
@@ -66,6 +67,31 @@ DECODERS: dict[str, Callable[[], Any]] = {
         make, "Qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=1
     ),
     "Qwen3, norms of q and k": partial(make, "Qwen3", head_dim=16),
+    "Gemma, multi-query": partial(make, "Gemma", num_key_value_heads=1, head_dim=16),
+    "Gemma 2, windows, caps, norms on both sides": partial(
+        make,
+        "Gemma2",
+        head_dim=16,
+        sliding_window=3,
+        query_pre_attn_scalar=20,
+        attn_logit_softcapping=1.0,
+        final_logit_softcapping=3.0,
+    ),
+    "Gemma 3, two rotations": partial(
+        make,
+        "Gemma3Text",
+        head_dim=16,
+        sliding_window=3,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        rope_parameters={
+            "full_attention": {"rope_type": "default", "rope_theta": 1000.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10.0},
+        },
+    ),
+    "Phi, side by side, half of the features turned": partial(make, "Phi", hidden_act="gelu_new"),
+    "Phi, norms of q and k": partial(make, "Phi", qk_layernorm=True, num_key_value_heads=4),
+    "GPT-NeoX, side by side": partial(make, "GPTNeoX", rotary_pct=0.5),
+    "GPT-NeoX, one after the other": partial(make, "GPTNeoX", use_parallel_residual=False, attention_bias=False, rotary_pct=0.5),
 }
 
 

@@ -53,6 +53,8 @@ class SinusoidalSpec(PositionSpec):
     kind: Literal["sinusoidal"] = "sinusoidal"
     layout: Literal["interleaved", "halves", "tensor2tensor"] = "interleaved"
     """sin, cos in turn (the paper); all sines, then all cosines (MarianMT); the same with i/(d/2−1)."""
+    offset: Annotated[int, Field(ge=0, le=1000)] = 0
+    """The number of the first position: M2M100 has pad + 1."""
     base: Annotated[float, Field(gt=1, le=1e12)] = 10_000.0
     """Sets the wavelengths, from 2π to about 2π times this."""
 

@@ -73,8 +73,10 @@ class least(sympy.Function):  # type: ignore[misc]  # noqa: N801 - a function of
 
     @classmethod
     def eval(cls, one: Expr, other: Expr) -> Expr | None:
-        """A number, if both are."""
-        return min(one, other) if one.is_Integer and other.is_Integer else None
+        """A number, if both are; 1, beside a length."""
+        if one.is_Integer and other.is_Integer:
+            return min(one, other)
+        return one if one == 1 and other.is_integer and other.is_positive else None
 
     def _latex(self, printer: sympy.printing.printer.Printer, exp: str | None = None) -> str:
         inner = ", ".join(printer._print(argument) for argument in self.args)

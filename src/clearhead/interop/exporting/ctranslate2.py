@@ -207,7 +207,8 @@ def _positions(stack: Stack) -> np.ndarray:
     """The vectors that are added to the embeddings."""
     position, width = stack.embedding.position, stack.embedding.tokens.embedding_dim
     if isinstance(position, SinusoidalPosition):
-        return _numbers(sinusoids(_ROWS, width, layout=position.layout, base=position.base))
+        table = sinusoids(_ROWS + position.offset, width, layout=position.layout, base=position.base)
+        return _numbers(table[position.offset :])
     if isinstance(position, LearnedPosition):
         return _numbers(position.table.weight[position.offset :])
     return np.zeros((_ROWS, width), dtype=np.float32)

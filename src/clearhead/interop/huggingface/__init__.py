@@ -12,7 +12,7 @@ from pathlib import Path
 
 from clearhead.data import Codec
 from clearhead.errors import RecipeError, UnsupportedModel
-from clearhead.interop.huggingface import bart, bert, bloom, deberta, gpt2, llama, t5, vit
+from clearhead.interop.huggingface import bart, bert, bloom, deberta, gemma, gpt2, llama, neox, t5, vit
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.folder import read_config, read_tokenizer, read_weights
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan, fill
@@ -24,15 +24,21 @@ PLANS: dict[str, Callable[[ForeignConfig, ForeignWeights], Plan]] = {
     "bart": bart.plan_bart,
     "mbart": bart.plan_mbart,
     "pegasus": bart.plan_pegasus,
+    "m2m_100": bart.plan_m2m100,
     "bert": bert.plan_bert,
     "roberta": bert.plan_roberta,
     "distilbert": bert.plan_distilbert,
     "bloom": bloom.plan_bloom,
     "deberta": deberta.plan_deberta,
     "deberta-v2": deberta.plan_deberta_v2,
+    "gemma": gemma.plan_gemma,
+    "gemma2": gemma.plan_gemma2,
+    "gemma3_text": gemma.plan_gemma3,
     "gpt2": gpt2.plan_gpt2,
+    "gpt_neox": neox.plan_gpt_neox,
     "llama": llama.plan_llama,
     "mistral": llama.plan_mistral,
+    "phi": neox.plan_phi,
     "qwen2": llama.plan_qwen2,
     "qwen3": llama.plan_qwen3,
     "t5": t5.plan_t5,

@@ -75,8 +75,12 @@ def decoder(
     groups: int | None = None,
     head_size: int | None = None,
     layers: int = 32,
+    rotates: bool = True,
 ) -> dict[str, Any]:
-    """The recipe's ``model`` that all of them share; the arguments are transformers' defaults."""
+    """The recipe's ``model`` that all of them share; the arguments are transformers' defaults.
+
+    Without ``rotates`` the caller takes the activation and the rotation.
+    """
     weights.drop_prefix("model.")
     width = config.take("hidden_size", width)
     heads = config.take("num_attention_heads", heads)
@@ -97,11 +101,11 @@ def decoder(
         "feedforward": {
             "kind": "gated",
             "width": config.take("intermediate_size", hidden),
-            "activation": config.activation("hidden_act", "silu"),
+            "activation": config.activation("hidden_act", "silu") if rotates else "silu",
             "bias": False,
         },
         "norm": {"kind": "rmsnorm", "place": "pre", "eps": config.take("rms_norm_eps", 1e-6)},
-        "position": take_rotary(config, base=10_000.0, head_size=size),
+        "position": take_rotary(config, base=10_000.0, head_size=size) if rotates else {"kind": "rope"},
         "embedding": {"tie": "output" if tied else "none", "scale": "none"},
         "dropout": {"residual": 0.0, "embedding": 0.0, "attention": config.take("attention_dropout", 0.0)},
         "init": {"kind": "normal", "std": config.take("initializer_range", 0.02)},
