@@ -185,7 +185,13 @@ LOCAL = ["model.attention.kind=local", "model.attention.window=3"]
 OPTIONS |= {
     "local": LOCAL,
     "local, one side, wider": [*LOCAL, "model.attention.window=10", "model.attention.sides=one"],
-    "local and whole": [TWO_LAYERS, *LOCAL, "model.attention.whole=[1]", "model.position.kind=rope", "model.position.window_base=50.0"],
+    "local and whole": [
+        TWO_LAYERS,
+        *LOCAL,
+        "model.attention.whole=[1]",
+        "model.position.kind=rope",
+        "model.position.window_base=50.0",
+    ],
     "local, grouped queries": [*LOCAL, "model.attention.kv_heads=1"],
     "local, hard": [*LOCAL, "model.attention.choice=hard"],
     "local, additive": [*LOCAL, "model.attention.score=additive"],

@@ -55,7 +55,9 @@ def mbart(**settings: Any) -> Any:
 
 def m2m100(**settings: Any) -> Any:
     tokens = {"decoder_start_token_id": 2, "forced_eos_token_id": None}
-    config = transformers.M2M100Config(**({"vocab_size": 50, "max_position_embeddings": 64} | tokens | SIZES | settings))
+    config = transformers.M2M100Config(
+        **({"vocab_size": 50, "max_position_embeddings": 64} | tokens | SIZES | settings)
+    )
     return transformers.M2M100ForConditionalGeneration(config)
 
 

@@ -60,6 +60,14 @@ VARIANTS: dict[str, list[str]] = {
     "other heads across": ["model.cross.attention.heads=4"],
     "Shaw keys": ["model.position.kind=shaw", "model.position.relative=keys", "model.position.farthest=2"],
     "Shaw values": ["model.position.kind=shaw", "model.position.relative=values", "model.position.farthest=2"],
+    "grouped queries, norms of q and k": [
+        *("model.attention.heads=4", "model.attention.kv_heads=2", "model.attention.qk_norm=rmsnorm"),
+        *("model.position.kind=rope", "model.position.features=2", "model.attention.output_bias=false"),
+    ],
+    "multi-query, capped": [
+        *("model.attention.kv_heads=1", "model.attention.cap=1.5", "model.attention.qk_norm=layernorm"),
+        *("model.embedding.output_cap=2.0", "model.norm.place=both"),
+    ],
     "unscaled": ["model.attention.scale=none", "model.attention.bias=false"],
 }
 # a mechanism is tested by being registered
@@ -94,6 +102,21 @@ VARIANTS["local, one side"] = [*LOCAL, "model.encoder.attention.sides=one", "mod
 VARIANTS |= {
     f"local, {kind}": [*LOCAL, f"model.position.kind={kind}"] for kind in ("none", "t5", "alibi", "shaw", "rope")
 }
+
+VARIANTS["local and whole, grouped queries"] = [
+    *LOCAL,
+    *(
+        f"model.{part}.attention.{setting}"
+        for part in ("encoder", "decoder")
+        for setting in ("whole=[2]", "kv_heads=1")
+    ),
+    *("model.position.kind=rope", "model.position.window_base=10.0"),
+]
+SIDE_BY_SIDE = {
+    "side by side": ["model.parallel=two-norms"],
+    "side by side, one norm": ["model.parallel=one-norm", "model.position.kind=rope"],
+}
+"""Without cross-attention, which stands between attention and net."""
 
 BOTH = "model.family=recurrent"
 ALONE = ["model.family=lm", "model.decoder.kind=recurrent", "model.decoder.attention.kind=none"]
@@ -170,7 +193,7 @@ def _recipe(family: str, variant: str, *more: str) -> Recipe:
     parts = {"lm": ("decoder",), "encoder": ("encoder",), "classifier": ("encoder",)}.get(family)
     overrides = [
         override
-        for override in VARIANTS[variant]
+        for override in (VARIANTS | SIDE_BY_SIDE)[variant]
         if parts is None
         or override.split(".")[1] not in ("encoder", "decoder", "cross")
         or override.split(".")[1] in parts

@@ -120,8 +120,8 @@ def fused(
     """softmax(QKᵀ/scale + bias)V by torch's fused kernel, which never stores the n×m weights (L1.11).
 
     ``causal`` needs n = m and neither mask nor bias: the kernel aligns its mask to the upper left, which is wrong with
-    a cache. Queries that may attend to no key get 0, for boolean masks as well as for −∞. Several neighbouring heads may
-    share keys and values: then these have fewer heads, which divide those of the queries.
+    a cache. Queries that may attend to no key get 0, for boolean masks as well as for −∞. Neighbouring heads may share
+    keys and values: then these have fewer heads, whose number divides that of the queries.
     """
     if bias is not None:
         mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))

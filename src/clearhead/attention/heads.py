@@ -64,7 +64,7 @@ class Heads(nn.Module):
         output: whether there is W_O; if not, the concatenation of the heads is the output (L3.1). Default: True.
         bias: whether the projections have biases. Default: True.
         output_bias: whether W_O has one. Default: as ``bias`` says.
-        kv_heads: heads of keys and values, g, which divides h; h/g neighbouring heads of queries share them. Default: h.
+        kv_heads: heads of keys and values, g, which divides h; h/g neighbouring heads share them. Default: h.
         qk_norm: the norm of each query and key in its head: ``none`` (the default), ``rmsnorm`` or ``layernorm``.
         qk_norm_eps: ε of these norms. Default: 1e-6.
         dropout: probability of dropping an attention weight during training. Default: 0.

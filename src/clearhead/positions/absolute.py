@@ -70,9 +70,7 @@ class SinusoidalPosition(AbsolutePosition):
 
     table: Float[Tensor, "n d"]
 
-    def __init__(
-        self, *, width: int, layout: Layout = "interleaved", base: float = 10_000.0, offset: int = 0
-    ) -> None:
+    def __init__(self, *, width: int, layout: Layout = "interleaved", base: float = 10_000.0, offset: int = 0) -> None:
         super().__init__()
         self.width, self.layout, self.base, self.offset = width, layout, base, offset
         self.register_buffer("table", self._rows(256), persistent=False)

@@ -169,7 +169,7 @@ def _model(
     activation: str = "gelu",
     dropped_layers: bool = False,
 ) -> dict[str, Any]:
-    """The plan that all of them share; ``dropped_layers`` if training may leave out layers, which reading never does."""
+    """The plan that all of them share; ``dropped_layers`` if training may leave layers out."""
     weights.drop_prefix("model.")
     config.only("is_encoder_decoder", True)
     for side in ("encoder", "decoder"):

@@ -26,7 +26,7 @@ def plan_gemma(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     model = _gemma(config, weights, vocabulary=256000, width=3072, hidden=24576, heads=16, layers=28)
     model["feedforward"]["activation"] = "gelu-tanh" if activation == "gelu" and not given else activation
     model["position"] = take_rotary(config, base=10_000.0, head_size=model["attention"]["query_size"])
-    return plan_decoder(model, weights, norm_change=_plus_one)
+    return plan_decoder(model, norm_change=_plus_one)
 
 
 def plan_gemma2(config: ForeignConfig, weights: ForeignWeights) -> Plan:
@@ -38,7 +38,7 @@ def plan_gemma2(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     every_other = [(SLIDING, FULL)[number % 2] for number in range(model["layers"])]
     model["attention"] |= _taken_windows(config, every_other)
     model["position"] = take_rotary(config, base=10_000.0, head_size=model["attention"]["query_size"])
-    return plan_decoder(model, weights, parts=_BOTH, norm_change=_plus_one)
+    return plan_decoder(model, parts=_BOTH, norm_change=_plus_one)
 
 
 def plan_gemma3(config: ForeignConfig, weights: ForeignWeights) -> Plan:
@@ -54,7 +54,7 @@ def plan_gemma3(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     model["position"] = two_rotations(config, whole=1_000_000.0, window=10_000.0, head_size=size)
     if model["attention"].get("kind") != "local":
         model["position"].pop("window_base", None)
-    return plan_decoder(model, weights, parts=_BOTH | _HEAD_NORMS, norm_change=_plus_one)
+    return plan_decoder(model, parts=_BOTH | _HEAD_NORMS, norm_change=_plus_one)
 
 
 def two_rotations(config: ForeignConfig, *, whole: float, window: float, head_size: int) -> dict[str, Any]:

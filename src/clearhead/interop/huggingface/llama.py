@@ -32,7 +32,7 @@ def plan_llama(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     model = decoder(config, weights, vocabulary=32000, width=4096, hidden=11008, heads=32, tokens=(1, 2))
     model["attention"]["bias"] = bias
     model["feedforward"]["bias"] = config.take("mlp_bias", False)
-    return plan_decoder(model, weights)
+    return plan_decoder(model)
 
 
 def plan_mistral(config: ForeignConfig, weights: ForeignWeights) -> Plan:
@@ -41,7 +41,7 @@ def plan_mistral(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     window = config.take("sliding_window", 0)
     types = [SLIDING if window else FULL] * model["layers"]
     model["attention"] |= windows(config, config.listed("layer_types", ",") or types, window)
-    return plan_decoder(model, weights)
+    return plan_decoder(model)
 
 
 def plan_qwen2(config: ForeignConfig, weights: ForeignWeights) -> Plan:
@@ -49,7 +49,7 @@ def plan_qwen2(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     model = decoder(config, weights, vocabulary=151936, width=4096, hidden=22016, heads=32, tokens=(None, None))
     model["attention"] |= {"bias": True, "output_bias": False}
     model["attention"] |= _late_windows(config, model["layers"])
-    return plan_decoder(model, weights)
+    return plan_decoder(model)
 
 
 def plan_qwen3(config: ForeignConfig, weights: ForeignWeights) -> Plan:
@@ -60,7 +60,7 @@ def plan_qwen3(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     )
     model["attention"] |= {"bias": bias, "qk_norm": "rmsnorm", "qk_norm_eps": model["norm"]["eps"]}
     model["attention"] |= _late_windows(config, model["layers"])
-    return plan_decoder(model, weights, parts=_HEAD_NORMS)
+    return plan_decoder(model, parts=_HEAD_NORMS)
 
 
 def decoder(
@@ -153,7 +153,6 @@ def _late_windows(config: ForeignConfig, layers: int) -> dict[str, Any]:
 
 def plan_decoder(
     model: dict[str, Any],
-    weights: ForeignWeights,
     *,
     parts: Mapping[str, str] | None = None,
     layer: Mapping[str, str] = _LAYER,
