@@ -1,6 +1,7 @@
 """Tiny random models of transformers with odd sizes, saved as folders: the independent references."""
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,28 @@ def gpt2(**settings: Any) -> Any:
 def bloom(**settings: Any) -> Any:
     sizes = {"hidden_size": 48, "n_layer": 3, "n_head": 3, "vocab_size": 50}
     return transformers.BloomForCausalLM(transformers.BloomConfig(**(sizes | settings)))
+
+
+DECODER_SIZES: dict[str, Any] = {
+    **{"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2},
+    **{"intermediate_size": 40, "vocab_size": 50, "max_position_embeddings": 64},
+    **{"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0},
+}
+
+
+def causal(name: str, **settings: Any) -> Any:
+    """A language model of the Llama kind, by the name of its classes."""
+    sizes = {key: size for key, size in DECODER_SIZES.items() if name != "GPTNeoX" or key != "num_key_value_heads"}
+    config = getattr(transformers, f"{name}Config")(**(sizes | settings))
+    return getattr(transformers, f"{name.removesuffix('Text')}ForCausalLM")(config)
+
+
+llama = partial(causal, "Llama", head_dim=12, tie_word_embeddings=True)
+mistral = partial(causal, "Mistral", head_dim=12, sliding_window=3)
+qwen2 = partial(causal, "Qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=1)
+qwen3 = partial(causal, "Qwen3", head_dim=16)
+phi = partial(causal, "Phi", hidden_act="gelu_new", qk_layernorm=True)
+gpt_neox = partial(causal, "GPTNeoX", rotary_pct=0.5)
 
 
 VIT_SIZES: dict[str, Any] = {

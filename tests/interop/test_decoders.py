@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 from torch import Tensor
 
-from clearhead.attention import Heads, paths
-from clearhead.attention import heads as head_module
+from clearhead.attention import Heads, for_every_head
 from clearhead.costing import cost
 from clearhead.errors import UnsupportedModel
 from clearhead.interop import load_huggingface
@@ -26,18 +24,7 @@ from tests.interop.test_parity import GENERATE, SOURCE, _Endless, greedy, larges
 
 __all__ = ["record"]
 
-SIZES: dict[str, Any] = {
-    **{"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2},
-    **{"intermediate_size": 40, "vocab_size": 50, "max_position_embeddings": 64},
-}
-TOKENS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 LONG = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-
-
-def make(name: str, **settings: Any) -> Any:
-    sizes = {key: size for key, size in SIZES.items() if name != "GPTNeoX" or key != "num_key_value_heads"}
-    config = getattr(transformers, f"{name}Config")(**(sizes | TOKENS | settings))
-    return getattr(transformers, f"{name.removesuffix('Text')}ForCausalLM")(config)
 
 
 def randomised(model: Any) -> Any:
@@ -51,31 +38,31 @@ def randomised(model: Any) -> Any:
 
 
 DECODERS: dict[str, Callable[[], Any]] = {
-    "Llama 2: every head its own keys": partial(make, "Llama", num_key_value_heads=4),
+    "Llama 2: every head its own keys": partial(references.causal, "Llama", num_key_value_heads=4),
     "Llama 3: grouped queries, slow rotations": partial(
-        make,
+        references.causal,
         "Llama",
         rope_parameters=LONG | {"rope_theta": 500.0, "original_max_position_embeddings": 16},
         tie_word_embeddings=True,
     ),
     "Llama, biases, free head size, linear scaling": partial(
-        make,
+        references.causal,
         "Llama",
         attention_bias=True,
         mlp_bias=True,
         head_dim=10,
         rope_parameters={"rope_type": "linear", "factor": 3.0, "rope_theta": 10_000.0},
     ),
-    "Mistral, a window of 3": partial(make, "Mistral", sliding_window=3, head_dim=12),
-    "Mistral, no window": partial(make, "Mistral", sliding_window=None, head_dim=12),
-    "Qwen2, biases of q, k, v": partial(make, "Qwen2", num_key_value_heads=1, tie_word_embeddings=True),
+    "Mistral, a window of 3": partial(references.causal, "Mistral", sliding_window=3, head_dim=12),
+    "Mistral, no window": partial(references.causal, "Mistral", sliding_window=None, head_dim=12),
+    "Qwen2, biases of q, k, v": partial(references.causal, "Qwen2", num_key_value_heads=1, tie_word_embeddings=True),
     "Qwen2, windows in late layers": partial(
-        make, "Qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=1
+        references.causal, "Qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=1
     ),
-    "Qwen3, norms of q and k": partial(make, "Qwen3", head_dim=16),
-    "Gemma, multi-query": partial(make, "Gemma", num_key_value_heads=1, head_dim=16),
+    "Qwen3, norms of q and k": partial(references.causal, "Qwen3", head_dim=16),
+    "Gemma, multi-query": partial(references.causal, "Gemma", num_key_value_heads=1, head_dim=16),
     "Gemma 2, windows, caps, norms on both sides": partial(
-        make,
+        references.causal,
         "Gemma2",
         head_dim=16,
         sliding_window=3,
@@ -84,7 +71,7 @@ DECODERS: dict[str, Callable[[], Any]] = {
         final_logit_softcapping=3.0,
     ),
     "Gemma 3, two rotations": partial(
-        make,
+        references.causal,
         "Gemma3Text",
         head_dim=16,
         sliding_window=3,
@@ -94,11 +81,11 @@ DECODERS: dict[str, Callable[[], Any]] = {
             "sliding_attention": {"rope_type": "default", "rope_theta": 10.0},
         },
     ),
-    "Phi, side by side, half of the features turned": partial(make, "Phi", hidden_act="gelu_new"),
-    "Phi, norms of q and k": partial(make, "Phi", qk_layernorm=True, num_key_value_heads=4),
-    "GPT-NeoX, side by side": partial(make, "GPTNeoX", rotary_pct=0.5),
+    "Phi, side by side, half of the features turned": partial(references.causal, "Phi", hidden_act="gelu_new"),
+    "Phi, norms of q and k": partial(references.causal, "Phi", qk_layernorm=True, num_key_value_heads=4),
+    "GPT-NeoX, side by side": partial(references.causal, "GPTNeoX", rotary_pct=0.5),
     "GPT-NeoX, one after the other": partial(
-        make, "GPTNeoX", use_parallel_residual=False, attention_bias=False, rotary_pct=0.5
+        references.causal, "GPTNeoX", use_parallel_residual=False, attention_bias=False, rotary_pct=0.5
     ),
 }
 
@@ -135,77 +122,84 @@ def _repeated_in_turn(shared: Tensor, heads: int) -> Tensor:
     return shared.repeat(1, heads // shared.shape[1], 1, 1)
 
 
-def _change(model: Any, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def _set(attribute: str, value: Any) -> Callable[[Any], None]:
+    """Give an attribute of every layer another value: ``attention.cap``."""
+
+    def change(model: Any) -> None:
+        *path, last = attribute.split(".")
+        for layer in model.decoder.layers:
+            setattr(layer.get_submodule(".".join(path)), last, value)
+
+    return change
+
+
+def _wider(model: Any) -> None:
+    for layer in model.decoder.layers:
+        if hasattr(layer.attention, "window"):
+            layer.attention.window += 1
+
+
+def _all_turned(model: Any) -> None:
+    model.decoder.scheme.features, model.decoder.scheme.rotates_all = 12, True
+
+
+def _in_turn(model: Any) -> None:
     for layer in model.decoder.layers:
         attention = layer.attention
         attention.path = "explicit"
-        if wrong == "cap left out":
-            attention.cap = None
-        elif wrong == "norm after the sublayer left out":
-            layer.around_attention.after = None
-        elif wrong == "window off by one" and hasattr(attention, "window"):
-            attention.window += 1
-        elif wrong == "norms of q and k left out":
-            attention.query_norm = attention.key_norm = None
-        elif wrong == "net after attention":
-            layer.parallel = False
-    if wrong == "groups in turn":
-        monkeypatch.setattr(paths, "for_every_head", _repeated_in_turn)
-    elif wrong == "logits without cap":
-        model.output.cap = None
-    elif wrong == "all features turned":
-        model.decoder.scheme.features, model.decoder.scheme.rotates_all = 12, True
-    elif wrong == "rotations of one speed":
-        for layer in model.decoder.layers:
-            layer.scheme = None
-    elif wrong == "rotations not slowed down":
-        model.decoder.scheme.slow = None
-    elif wrong == "norm after the rotation":
-        for layer in model.decoder.layers:
-            _normalise_late(layer.attention, monkeypatch)
+        mix = attention.mix
+        attention.mix = lambda query, keys, values, context, mix=mix, h=attention.heads: mix(
+            query, _repeated_in_turn(keys, h), _repeated_in_turn(values, h), context
+        )
 
 
-def _normalise_late(attention: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    norms = attention.query_norm, attention.key_norm
-    attention.query_norm = attention.key_norm = None
-    mix = attention.mix
-    monkeypatch.setattr(
-        attention, "mix", lambda query, keys, *rest: mix(norms[0](query), norms[1](keys), *rest), raising=False
-    )
+def _no_head_norms(model: Any) -> None:
+    for layer in model.decoder.layers:
+        layer.attention.query_norm = layer.attention.key_norm = None
+
+
+def _late_head_norms(model: Any) -> None:
+    for layer in model.decoder.layers:
+        attention = layer.attention
+        norms, mix = (attention.query_norm, attention.key_norm), attention.mix
+        attention.query_norm = attention.key_norm = None
+        attention.mix = lambda query, keys, *rest, mix=mix, norms=norms: mix(norms[0](query), norms[1](keys), *rest)
 
 
 GEMMA2 = "Gemma 2, windows, caps, norms on both sides"
-WRONG = [
-    ("Llama 3: grouped queries, slow rotations", "groups in turn"),
-    ("Llama 3: grouped queries, slow rotations", "rotations not slowed down"),
-    ("Mistral, a window of 3", "window off by one"),
-    ("Qwen3, norms of q and k", "norms of q and k left out"),
-    ("Qwen3, norms of q and k", "norm after the rotation"),
-    (GEMMA2, "cap left out"),
-    (GEMMA2, "logits without cap"),
-    (GEMMA2, "norm after the sublayer left out"),
-    (GEMMA2, "window off by one"),
-    ("Gemma 3, two rotations", "rotations of one speed"),
-    ("Phi, side by side, half of the features turned", "all features turned"),
-    ("Phi, side by side, half of the features turned", "net after attention"),
-]
+LLAMA3, PHI = "Llama 3: grouped queries, slow rotations", "Phi, side by side, half of the features turned"
+WRONG: dict[str, tuple[str, Callable[[Any], None]]] = {
+    "groups in turn": (LLAMA3, _in_turn),
+    "rotations not slowed down": (LLAMA3, lambda model: setattr(model.decoder.scheme, "slow", None)),
+    "window off by one": ("Mistral, a window of 3", _wider),
+    "window among whole layers off by one": (GEMMA2, _wider),
+    "norms of q and k left out": ("Qwen3, norms of q and k", _no_head_norms),
+    "norms of q and k after the rotation": ("Qwen3, norms of q and k", _late_head_norms),
+    "cap of scores left out": (GEMMA2, _set("attention.cap", None)),
+    "cap of logits left out": (GEMMA2, lambda model: setattr(model.output, "cap", None)),
+    "norm after the sublayer left out": (GEMMA2, _set("around_attention.after", None)),
+    "rotations of one speed": ("Gemma 3, two rotations", _set("scheme", None)),
+    "all features turned": (PHI, _all_turned),
+    "net after attention": (PHI, _set("parallel", False)),
+}
 
 
-@pytest.mark.parametrize(("name", "wrong"), WRONG)
-def test_parity_rejects_wrong_decoders(name: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("wrong", WRONG)
+def test_parity_rejects_wrong_decoders(wrong: str, tmp_path: Path) -> None:
     """Each small mistake moves the logits far more than the tolerance."""
+    name, change = WRONG[wrong]
     reference, model = imported(name, tmp_path)
     with torch.no_grad():
         theirs = reference(input_ids=SOURCE).logits
         assert float((model(SOURCE) - theirs).abs().max()) < 1e-4
-        _change(model, wrong, monkeypatch)
+        change(model)
         assert float((model(SOURCE) - theirs).abs().max()) > 1e-2
 
 
 def test_neighbouring_heads_share_keys() -> None:
     """Head i has the keys of group ⌊i·g/h⌋: interleaved, not in turn."""
     groups = torch.arange(2.0).view(1, 2, 1, 1)
-    assert head_module.for_every_head(groups, 6).flatten().tolist() == [0, 0, 0, 1, 1, 1]
+    assert for_every_head(groups, 6).flatten().tolist() == [0, 0, 0, 1, 1, 1]
     assert _repeated_in_turn(groups, 6).flatten().tolist() == [0, 1, 0, 1, 0, 1]
 
 
@@ -388,7 +382,7 @@ def test_settings_that_are_not_understood_are_errors(
     name: str, settings: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
     """Written into the folder by hand, as transformers may refuse or change them."""
-    references.save(make(name), tmp_path)
+    references.save(references.causal(name), tmp_path)
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
     with pytest.raises(UnsupportedModel, match=reason):
