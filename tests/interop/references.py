@@ -162,7 +162,8 @@ def randomise(model: Any, seed: int = 3) -> Any:
     A gated net multiplies two such maps, which makes activations of several hundred, beyond what 1e-5 means in
     float32: there the weights are from N(0, 0.2²).
     """
-    std = 0.2 if getattr(model.config, "is_gated_act", False) else 0.3
+    gated = getattr(model.config, "is_gated_act", False) or model.config.model_type == "modernbert"
+    std = 0.2 if gated else 0.3
     model.set_attn_implementation("eager")  # explicit attention, unlike ours
     generator = torch.Generator().manual_seed(seed)
     tables = ("embed_positions.weight",) if model.config.model_type == "marian" else ()

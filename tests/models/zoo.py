@@ -68,6 +68,8 @@ VARIANTS: dict[str, list[str]] = {
         *("model.attention.kv_heads=1", "model.attention.cap=1.5", "model.attention.qk_norm=layernorm"),
         *("model.embedding.output_cap=2.0", "model.norm.place=both"),
     ],
+    "no first norm, no shifts": ["model.norm.first=false", "model.norm.shift=false", "model.embedding.norm=true"],
+    "shared layers": ["model.shared=true"],
     "unscaled": ["model.attention.scale=none", "model.attention.bias=false"],
 }
 # a mechanism is tested by being registered

@@ -95,9 +95,10 @@ class LocalAttention(MultiHeadAttention):
         context: AttentionContext,
     ) -> Float[Tensor, "b h n e"]:
         n, m = query.shape[2], keys.shape[2]
-        before, after = (min(reach, m) for reach in self.reach(context.causal))  # there are no keys farther away
+        before, after = self.reach(context.causal)
         if self.weights.watched or is_exporting() or not _is_consecutive(context):
             return attend_heads(self, query, keys, values, _banded(context, n, m, before, after))
+        before, after = min(before, m), min(after, m)  # there are no keys farther away
         earlier = min(before, m - n)
         near = slice(m - n - earlier, None)  # older keys are in no window
         keys, values = keys[:, :, near], values[:, :, near]

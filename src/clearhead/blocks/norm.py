@@ -81,6 +81,18 @@ class LayerNorm(nn.Module):
         return variance.masked_fill(constant, 1.0).sqrt().masked_fill(constant, 0.0) + self.eps
 
 
+class NoNorm(nn.Module):
+    """The identity, where a stack leaves a norm out."""
+
+    def extra_repr(self) -> str:
+        return "changes nothing"
+
+    def forward(self, x: Float[Tensor, "b n d"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
+        """Return the tokens."""
+        del valid
+        return x
+
+
 class RmsNorm(nn.Module):
     """γ ⊙ x / √(mean(x²) + ε): no mean is subtracted and no shift added.
 

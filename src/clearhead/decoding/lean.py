@@ -176,7 +176,8 @@ def _feedforward(module: nn.Module) -> Map:
 def _embed(embedding: Embedding) -> Callable[[Tensor, Tensor, int], Tensor]:
     """(ids (r,), position (1,), length with it) ↦ vectors (r, d)."""
     tokens = embedding.tokens
-    if embedding.norm is not None or embedding.segments is not None or not isinstance(tokens, nn.Embedding):
+    plain = embedding.norm is None and embedding.segments is None and embedding.project is None
+    if not plain or not isinstance(tokens, nn.Embedding):
         return lambda ids, position, end: embedding(ids[:, None], position, end)[:, 0]
     table, scale, place = tokens.weight.detach(), embedding.scale, embedding.position
 

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from clearhead.blocks import AddNorm, GatedFeedForward, LayerNorm, Output, RmsNorm, StandardFeedForward
+from clearhead.blocks import AddNorm, GatedFeedForward, LayerNorm, NoNorm, Output, RmsNorm, StandardFeedForward
 from clearhead.errors import ClearheadError
 from clearhead.inspection.record import Record, StackRecord, SublayerRecord
 from clearhead.models import ClassifierModel, EncoderModel, LanguageModel, Model, Seq2Seq
@@ -84,7 +84,7 @@ def why_not(model: Model) -> str | None:
                 f"norm.axis = {norm.axis} takes mean and deviation over several tokens, "
                 "so that a part of one token would change the others"
             )
-    known = (LayerNorm, RmsNorm)
+    known = (LayerNorm, RmsNorm, NoNorm)
     around = [part.norm for part in stack.layers.modules() if isinstance(part, AddNorm)]
     places = [*around, stack.final_norm, stack.embedding.norm]
     for norm in places:
@@ -147,7 +147,8 @@ def _through_transform(output: Output, x: Tensor, u: Tensor, found: Named) -> Fl
     """Backwards through norm(act(xW + b)), the activation fixed at its own values."""
     transform = output.transform
     assert transform is not None
-    weight, bias = transform.map.weight.double(), transform.map.bias.double()
+    weight = transform.map.weight.double()
+    bias = 0.0 * weight[:, 0] if transform.map.bias is None else transform.map.bias.double()
     z = (x * output.scale) @ weight.T + bias
     active = transform.activation(z)
     u, shift = through_norm(transform.norm, active, u)
@@ -250,6 +251,9 @@ def _embedding_parts(stack: StackRecord, rows: Tensor, u: Tensor) -> Iterator[tu
     if module.segments is not None:
         segment = module.segments.weight[0] if given.segments is None else module.segments(given.segments)
         terms["segment"] = segment.expand_as(terms["embedding"])
+    if module.project is not None:
+        yield "bias embedding", (u * module.project.bias.detach().double()).sum(-1)
+        u = u @ module.project.weight.detach().double()
     if module.norm is not None:
         whole = torch.stack([term[0, rows].double() for term in terms.values()]).sum(0)
         u, shift = through_norm(module.norm, whole, u)

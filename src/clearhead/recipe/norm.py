@@ -19,6 +19,8 @@ class NormSpec(KindSpec):
     """x + f(norm(x)), or norm(x + f(x)) as in the notes (L0.11), or x + norm(f(norm(x))) with two norms (Gemma 2)."""
     final: bool | None = None
     """One more norm after the last layer; without it: yes, but for post."""
+    first: bool = True
+    """A norm before the first sublayer of a stack; ModernBERT, which normalises the embedding, has none there."""
     eps: Annotated[float, Field(ge=0, le=1)] = 1e-5
     """Keeps the division away from zero."""
     affine: bool = True

@@ -129,6 +129,8 @@ class TransformerSpec(ResidualSpec):
     parallel: Literal["no", "one-norm", "two-norms"] = "no"
     """x + attention(norm(x)) + net(norm(x)) in place of one after the other: with one norm for both (Phi), or with two
     (GPT-NeoX)."""
+    shared: bool = False
+    """All layers have the same weights (ALBERT): they are stored, counted and trained once, and used in every layer."""
 
     @property
     def out_width(self) -> int:
@@ -153,6 +155,13 @@ class TransformerSpec(ResidualSpec):
             yield f"attention.{setting}", reason
         yield from self.surrounding_refusals()
         yield from self._parallel_refusals()
+        if not self.norm.first and (self.norm.place == "post" or self.parallel == "one-norm"):
+            yield "norm.first", "only a norm of its own before the first sublayer can be left out"
+        if self.shared and not (self.norm.first and self.attention.same_in_all_layers and self.out_width == self.width):
+            yield (
+                "shared",
+                "layers with the same weights are all alike: none lacks a norm or heads, or has its own width",
+            )
         layers = range(1, self.layers + 1)
         if self.position.in_windows() != self.position and not any(map(self.attention.sees_window, layers)):
             yield "position.window_base", "no layer sees a window: use attention.kind = local, or base alone"

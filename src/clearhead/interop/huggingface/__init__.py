@@ -12,7 +12,20 @@ from pathlib import Path
 
 from clearhead.data import Codec
 from clearhead.errors import RecipeError, UnsupportedModel
-from clearhead.interop.huggingface import bart, bert, bloom, deberta, gemma, gpt2, llama, neox, t5, vit
+from clearhead.interop.huggingface import (
+    albert,
+    bart,
+    bert,
+    bloom,
+    deberta,
+    gemma,
+    gpt2,
+    llama,
+    modernbert,
+    neox,
+    t5,
+    vit,
+)
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.folder import read_config, read_tokenizer, read_weights
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan, fill
@@ -25,7 +38,10 @@ PLANS: dict[str, Callable[[ForeignConfig, ForeignWeights], Plan]] = {
     "mbart": bart.plan_mbart,
     "pegasus": bart.plan_pegasus,
     "m2m_100": bart.plan_m2m100,
+    "albert": albert.plan_albert,
     "bert": bert.plan_bert,
+    "electra": albert.plan_electra,
+    "modernbert": modernbert.plan_modernbert,
     "roberta": bert.plan_roberta,
     "distilbert": bert.plan_distilbert,
     "bloom": bloom.plan_bloom,
