@@ -395,8 +395,8 @@ def test_shared_keys_are_repeated_keys_on_every_path(kind: str, position: str) -
     """Grouped queries against a model whose keys and values are written out for every head; a smaller cache."""
     settings = ["model.family=lm", "model.layers=2", "model.width=16", "model.vocabulary.target=40"]
     settings += [f"model.attention.kind={kind}", f"model.position.kind={position}", "model.heads=4"]
-    grouped = build(read_recipe(None, *settings, "model.attention.kv_heads=2"), seed=3).eval()
-    whole = build(read_recipe(None, *settings), seed=4).eval()
+    grouped: Any = build(read_recipe(None, *settings, "model.attention.kv_heads=2"), seed=3).eval()
+    whole: Any = build(read_recipe(None, *settings), seed=4).eval()
     with torch.no_grad():
         for name, parameter in whole.named_parameters():
             given = grouped.get_parameter(name)
@@ -408,7 +408,7 @@ def test_shared_keys_are_repeated_keys_on_every_path(kind: str, position: str) -
         for model in (grouped, whole):
             for part in model.modules():
                 if isinstance(part, Heads):
-                    part.path = path  # type: ignore[assignment]
+                    part.path = path
         expected, state = whole(ids), grouped.start()
         torch.testing.assert_close(grouped(ids), expected, atol=1e-5, rtol=1e-5)
         with torch.no_grad():

@@ -60,13 +60,13 @@ VARIANTS: dict[str, list[str]] = {
     "other heads across": ["model.cross.attention.heads=4"],
     "Shaw keys": ["model.position.kind=shaw", "model.position.relative=keys", "model.position.farthest=2"],
     "Shaw values": ["model.position.kind=shaw", "model.position.relative=values", "model.position.farthest=2"],
-    "grouped queries, norms of q and k": [
-        *("model.attention.heads=4", "model.attention.kv_heads=2", "model.attention.qk_norm=rmsnorm"),
-        *("model.position.kind=rope", "model.position.features=2", "model.attention.output_bias=false"),
-    ],
-    "multi-query, capped": [
-        *("model.attention.kv_heads=1", "model.attention.cap=1.5", "model.attention.qk_norm=layernorm"),
-        *("model.embedding.output_cap=2.0", "model.norm.place=both"),
+    "grouped queries": ["model.attention.heads=4", "model.attention.kv_heads=2", "model.attention.output_bias=false"],
+    "multi-query": ["model.attention.kv_heads=1", "model.attention.qk_norm=layernorm"],
+    "capped scores, norms on both sides": ["model.attention.cap=1.5", "model.norm.place=both"],
+    "rope of some features": [
+        "model.position.kind=rope",
+        "model.position.features=4",
+        "model.attention.qk_norm=rmsnorm",
     ],
     "no first norm, no shifts": ["model.norm.first=false", "model.norm.shift=false", "model.embedding.norm=true"],
     "shared layers": ["model.shared=true"],
@@ -115,7 +115,7 @@ VARIANTS["local and whole, grouped queries"] = [
     *("model.position.kind=rope", "model.position.window_base=10.0"),
 ]
 SIDE_BY_SIDE = {
-    "side by side": ["model.parallel=two-norms"],
+    "side by side, capped logits": ["model.parallel=two-norms", "model.embedding.output_cap=2.0"],
     "side by side, one norm": ["model.parallel=one-norm", "model.position.kind=rope"],
 }
 """Without cross-attention, which stands between attention and net."""
@@ -156,7 +156,7 @@ RECURRENT_LM = {f"{cell} alone": [*ALONE, f"model.cell={cell}"] for cell in ("gr
 RECURRENT_LM["convolutional alone"] = ["model.family=lm", "model.decoder.kind=convolutional"]
 
 RELATIVE = [f"position {kind}" for kind in ("none", "t5", "alibi", "shaw", "rope")] + ["Shaw keys", "Shaw values"]
-RELATIVE += ["disentangled alone", "disentangled v2"]
+RELATIVE += ["disentangled alone", "disentangled v2", "rope of some features"]
 ABSOLUTE = ["position sinusoidal", "position learned"]
 ORDERED = [name for name in VARIANTS if any(word in name for word in ("informer", "isentangled", "local"))]
 """Attention that knows the order of its tokens by itself."""

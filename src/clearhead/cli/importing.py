@@ -17,7 +17,7 @@ def convert(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Make a model file of a Hugging Face folder: Marian, Pegasus, BART, BERT, DeBERTa, GPT-2, Bloom, T5, ViT and kin.
+    """Make a model file of a Hugging Face folder: Llama, Mistral, Qwen, Gemma, Phi, GPT-2, BERT, BART, T5, ViT and kin.
 
     Heads for masked tokens and for classes are kept, with the names of the classes. What is left behind (heads of other
     tasks, notes in config.json) is named; a setting that clearhead does not know, or a weight that has no place, is

@@ -34,8 +34,9 @@ def lean_decoder(model: nn.Module) -> "LeanDecoder | None":
 def _usual(model: Seq2Seq) -> bool:
     stack = model.decoder
     on_cpu = next(model.parameters()).device.type == "cpu"
-    usual = isinstance(stack, Stack) and model.output.cap is None and _usual_scheme(stack.scheme)
-    return on_cpu and usual and all(map(_usual_layer, stack.layers))
+    if not on_cpu or not isinstance(stack, Stack) or model.output.cap is not None:
+        return False
+    return _usual_scheme(stack.scheme) and all(map(_usual_layer, stack.layers))
 
 
 def _usual_scheme(scheme: RelativePosition | None) -> bool:

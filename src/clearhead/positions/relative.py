@@ -170,8 +170,8 @@ class RotaryPosition(RelativePosition):
             angles = angles.unsqueeze(1)  # (b, 1, n, d/2): the same for all heads
         cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
         if not self.rotates_all:
-            turned, others = heads.split((self.features, heads.shape[-1] - self.features), dim=-1)
-            return torch.cat((self._turn(turned, cos, sin), others), dim=-1)
+            turned = self._turn(heads[..., : self.features], cos, sin)
+            return torch.cat((turned, heads[..., self.features :]), dim=-1)
         return self._turn(heads, cos, sin)
 
     def _turn(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Float[Tensor, "b h n d"]:

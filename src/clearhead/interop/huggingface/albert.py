@@ -46,9 +46,7 @@ def plan_electra(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     """ELECTRA: BERT without a pooler, whose tables may be narrow; the head that tells tokens apart is left behind."""
     weights.drop_prefix("electra.")
     if "classifier.dense.weight" in weights:
-        raise UnsupportedModel(
-            f"{weights.folder}: ELECTRA with a classification head is not supported: its pooler is a GELU"
-        )
+        raise UnsupportedModel(f"{weights.folder}: ELECTRA with a classification head is not supported")
     for head in ("type", "use_proj", "activation", "last_dropout"):
         config.take(f"summary_{head}", None)  # heads for other tasks
     narrow = config.take("embedding_size", 128)

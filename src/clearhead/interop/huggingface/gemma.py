@@ -59,7 +59,7 @@ def plan_gemma3(config: ForeignConfig, weights: ForeignWeights) -> Plan:
 
 def two_rotations(config: ForeignConfig, *, whole: float, window: float, head_size: int) -> dict[str, Any]:
     """The recipe's ``position`` if layers with a window turn by another base; the bases are transformers' defaults."""
-    given = config.take("rope_parameters", {})
+    given: dict[str, Any] = config.take("rope_parameters", {})
     far = rotary(config, given.get(FULL) or {}, base=config.take("rope_theta", whole), head_size=head_size)
     base = config.take("rope_local_base_freq", window)
     near = rotary(config, given.get(SLIDING) or {}, base=base, head_size=head_size)

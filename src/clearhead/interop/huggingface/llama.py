@@ -87,7 +87,7 @@ def decoder(
     size = config.take("head_dim", head_size or width // heads)
     config.take("max_position_embeddings", 0)  # rotations have no longest length
     tied = config.take("tie_word_embeddings", False)
-    model = {
+    model: dict[str, Any] = {
         "family": "lm",
         "layers": config.take("num_hidden_layers", layers),
         "width": width,

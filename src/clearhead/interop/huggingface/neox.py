@@ -120,4 +120,4 @@ def _decoder(
 
 def _of_each_head(joined: Tensor, part: int, heads: int) -> Tensor:
     """One of q, k, v from (h·3·q, d) or (h·3·q,)."""
-    return joined.unflatten(0, (heads, 3, -1))[:, part].flatten(0, 1)
+    return joined.view(heads, 3, -1, *joined.shape[1:])[:, part].flatten(0, 1)

@@ -23,7 +23,8 @@ def take_rotary(config: ForeignConfig, *, base: float, head_size: int, share: fl
     """
     base = config.take("rope_theta", base)
     share = config.take("partial_rotary_factor", share)
-    given = config.take("rope_scaling", {}) | config.take("rope_parameters", {})
+    given: dict[str, Any] = config.take("rope_scaling", {})
+    given = given | config.take("rope_parameters", {})
     return rotary(config, given, base=base, head_size=head_size, share=share)
 
 
