@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from sympy import Expr, Integer, expand
+from sympy import Dummy, Expr, Integer, expand
 
 from clearhead.costing import B, Cost, ModelCost, cost, m, n
-from clearhead.costing.forms.letters import OPEN
+from clearhead.costing.forms.letters import OPEN, least
 from clearhead.costing.tracing import attention_path
 from clearhead.errors import RecipeError
 from clearhead.models import build
@@ -131,6 +131,9 @@ def _joined(one: Case, other: Case) -> Case | None:
     return both
 
 
+GROUPED = ["model.attention.heads=4", "model.attention.kv_heads=2"]
+MULTI_QUERY = "model.attention.kv_heads=1"
+ROPED = ["model.position.kind=rope"]
 OPTIONS: dict[str, list[str]] = {
     "plain": ["model.feedforward.width=20"],
     "post norm, embedding norm": ["model.norm.place=post", "model.embedding.norm=true"],
@@ -144,6 +147,21 @@ OPTIONS: dict[str, list[str]] = {
     "unscaled, no biases": ["model.attention.scale=none", "model.attention.bias=false", "model.feedforward.bias=false"],
     "Shaw keys": ["model.position.kind=shaw", "model.position.relative=keys", "model.position.farthest=2"],
     "Shaw values": ["model.position.kind=shaw", "model.position.relative=values", "model.position.farthest=2"],
+    "grouped queries": [*GROUPED, "model.attention.output_bias=false"],
+    "multi-query, rope, RMS of q and k": [MULTI_QUERY, *ROPED, "model.attention.qk_norm=rmsnorm"],
+    "norm of q and k, part of rope": ["model.attention.qk_norm=layernorm", *ROPED, "model.position.features=4"],
+    "grouped queries, capped": [*GROUPED, "model.attention.cap=2.0"],
+    "grouped queries, free sizes": [*GROUPED, "model.attention.query_size=6", "model.attention.value_size=10"],
+    "grouped queries, t5": [*GROUPED, "model.position.kind=t5"],
+    "grouped queries, alibi": [*GROUPED, "model.position.kind=alibi"],
+    "grouped queries, Shaw": [*GROUPED, "model.position.kind=shaw", "model.position.farthest=2"],
+    "norms on both sides": ["model.norm.place=both"],
+    "norms on both sides, RMS, no shift": ["model.norm.place=both", "model.norm.kind=rmsnorm"],
+    "no first norm": [TWO_LAYERS, "model.norm.first=false"],
+    "shared layers": [TWO_LAYERS, "model.shared=true"],
+    "no shift": ["model.norm.shift=false"],
+    "side by side, one norm": ["model.parallel=one-norm"],
+    "side by side, two norms": ["model.parallel=two-norms"],
     "no residual": ["model.residual=false"],
     "GELU": ["model.feedforward.activation=gelu"],
 }
@@ -174,6 +192,14 @@ LOCAL = ["model.attention.kind=local", "model.attention.window=3"]
 OPTIONS |= {
     "local": LOCAL,
     "local, one side, wider": [LOCAL[0], "model.attention.window=10", "model.attention.sides=one"],
+    "local and whole": [
+        TWO_LAYERS,
+        *LOCAL,
+        "model.attention.whole=[1]",
+        "model.position.kind=rope",
+        "model.position.window_base=50.0",
+    ],
+    "local, grouped queries": [*LOCAL, "model.attention.kv_heads=1"],
     "local, hard": [*LOCAL, "model.attention.choice=hard"],
     "local, additive": [*LOCAL, "model.attention.score=additive"],
     **{f"local, {kind}": [*LOCAL, f"model.position.kind={kind}"] for kind in ("t5", "alibi", "shaw", "rope")},
@@ -184,6 +210,7 @@ WRITERS = {
         "model.embedding.output_bias=true",
         "model.embedding.scale=none",
     ],
+    "logits capped": ["model.embedding.output_cap=3.0"],
     "output scaled": ["model.embedding.output_scale=rsqrt"],
 }
 LINFORMER = ["model.attention.kind=linformer", "model.attention.rank=3", "model.attention.length=200"]
@@ -194,6 +221,10 @@ READERS: dict[str, list[str]] = {
     },
     "segments": ["model.embedding.segments=2"],
     "head over tokens": ["model.head=tokens"],
+    "narrow tables, head over tokens": [
+        *("model.embedding.width=6", "model.embedding.norm=true", "model.embedding.segments=2"),
+        *("model.head=tokens", "model.head_transform=gelu", "model.position.kind=learned"),
+    ],
     "transformed head over tokens": ["model.head=tokens", "model.head_transform=gelu"],
     "statistics over the sequence": ["model.norm.axis=sequence"],
     "statistics over everything": ["model.norm.axis=all"],
@@ -287,13 +318,19 @@ def kinds_in(spec: object) -> set[tuple[str, str]]:
 
 
 def wrong_variants(formula: Expr) -> Iterator[Expr]:
-    """The formula with each of its terms dropped, each doubled, and each letter's power changed."""
+    """The formula with each of its terms dropped, each doubled, and each letter's power changed.
+
+    min(2, n) = min(2, n²) whatever n is, so that the smaller of a number and a length stays as it is.
+    """
     formula = expand(formula)
     for term in formula.as_ordered_terms():
         yield formula - term
         yield formula + term
-    for symbol in formula.free_symbols:
-        yield expand(formula.xreplace({symbol: symbol**2}))
+    bounds = {bound: Dummy(integer=True, positive=True) for bound in formula.atoms(least) if n in bound.args}
+    bounded = formula.xreplace(bounds)
+    for symbol in bounded.free_symbols - set(bounds.values()):
+        powered = bounded.xreplace({symbol: symbol**2})
+        yield expand(powered.xreplace({dummy: bound for bound, dummy in bounds.items()}))
 
 
 def worth(formula: Expr, place: dict[str, int]) -> Expr:

@@ -11,6 +11,7 @@ from tests.shapes import shapes_are_known
 
 LEFT_TO_THE_MODEL = {"hard", "additive", "multiplicative", "no projections, no W_O", "free sizes"}
 LEFT_TO_THE_MODEL |= {"another width out", "another width out, pre"}
+LEFT_TO_THE_MODEL |= {"grouped queries", "multi-query", "capped scores, norms on both sides", "rope of some features"}
 LEFT_TO_THE_MODEL |= {"position shaw", "Shaw keys", "Shaw values"} | set(ORDERED)
 LEFT_TO_THE_MODEL |= {variant for variant in RECURRENT if variant != "recurrent to Transformer"}
 
@@ -79,3 +80,9 @@ def test_one_line_with_a_bias_of_distances(variant: str) -> None:
     for token in (5, 9, 30):
         mine, other = (stepper.step(torch.tensor([[token]])) for stepper in steppers)
         torch.testing.assert_close(mine, other, atol=2e-4, rtol=1e-4)
+
+
+def test_capped_logits_are_left_to_the_model() -> None:
+    """The fast decoder multiplies by the output matrix itself, and would leave the cap out."""
+    assert lean_decoder(make("seq2seq", "plain")) is not None
+    assert lean_decoder(make("seq2seq", "plain", "model.embedding.output_cap=2.0")) is None

@@ -27,6 +27,21 @@ def test_parts_add_up_for_every_norm(family: str, norm: str, hold: Hold) -> None
     check_parts(model, recorded(family, model), hold)
 
 
+MORE = {
+    "grouped queries": ("lm", ["model.attention.heads=4", "model.attention.kv_heads=2"]),
+    "side by side": ("lm", ["model.parallel=one-norm", "model.position.kind=rope"]),
+    "shared layers": ("lm", ["model.shared=true"]),
+    "narrow tables": ("encoder", ["model.embedding.width=6", "model.embedding.norm=true", "model.head_bias=false"]),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_parts_add_up_for_other_layers(name: str, hold: Hold) -> None:
+    family, settings = MORE[name]
+    model = model_of(family, "pre", "plain", *settings)
+    check_parts(model, recorded(family, model), hold)
+
+
 def test_a_pooler_is_a_gate(hold: Hold) -> None:
     model = model_of("classifier", "post", "plain", "model.pooling=first", "model.pooler=true")
     found = recorded("classifier", model)

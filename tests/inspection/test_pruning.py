@@ -74,6 +74,12 @@ def test_every_registered_attention_is_tested_here() -> None:
     assert tested >= set(kinds("attention"))
 
 
+def test_heads_that_share_keys_stay() -> None:
+    recipe = read_recipe(None, "model.family=lm", *SIZES, *VOCABULARY, "model.attention.kv_heads=2")
+    with pytest.raises(RecipeError, match="heads that share keys and values cannot be removed one by one"):
+        without_heads(made(recipe), recipe, ["decoder.1.1"])
+
+
 @torch.no_grad()
 def test_heads_are_removed_again() -> None:
     """ALiBi's slopes stay with their heads, and names count those that are there."""

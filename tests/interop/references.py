@@ -1,6 +1,7 @@
 """Tiny random models of transformers with odd sizes, saved as folders: the independent references."""
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,14 @@ def mbart(**settings: Any) -> Any:
         )
     )
     return transformers.MBartForConditionalGeneration(config)
+
+
+def m2m100(**settings: Any) -> Any:
+    tokens = {"decoder_start_token_id": 2, "forced_eos_token_id": None}
+    config = transformers.M2M100Config(
+        **({"vocab_size": 50, "max_position_embeddings": 64} | tokens | SIZES | settings)
+    )
+    return transformers.M2M100ForConditionalGeneration(config)
 
 
 def t5(**settings: Any) -> Any:
@@ -111,6 +120,28 @@ def bloom(**settings: Any) -> Any:
     return transformers.BloomForCausalLM(transformers.BloomConfig(**(sizes | settings)))
 
 
+DECODER_SIZES: dict[str, Any] = {
+    **{"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2},
+    **{"intermediate_size": 40, "vocab_size": 50, "max_position_embeddings": 64},
+    **{"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0},
+}
+
+
+def causal(name: str, **settings: Any) -> Any:
+    """A language model of the Llama kind, by the name of its classes."""
+    sizes = {key: size for key, size in DECODER_SIZES.items() if name != "GPTNeoX" or key != "num_key_value_heads"}
+    config = getattr(transformers, f"{name}Config")(**(sizes | settings))
+    return getattr(transformers, f"{name.removesuffix('Text')}ForCausalLM")(config)
+
+
+llama = partial(causal, "Llama", head_dim=12, tie_word_embeddings=True)
+mistral = partial(causal, "Mistral", head_dim=12, sliding_window=3)
+qwen2 = partial(causal, "Qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=1)
+qwen3 = partial(causal, "Qwen3", head_dim=16)
+phi = partial(causal, "Phi", hidden_act="gelu_new", qk_layernorm=True)
+gpt_neox = partial(causal, "GPTNeoX", rotary_pct=0.5)
+
+
 VIT_SIZES: dict[str, Any] = {
     **{"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 3, "intermediate_size": 40},
     **{"image_size": (15, 25), "patch_size": 5, "num_channels": 2},
@@ -131,7 +162,8 @@ def randomise(model: Any, seed: int = 3) -> Any:
     A gated net multiplies two such maps, which makes activations of several hundred, beyond what 1e-5 means in
     float32: there the weights are from N(0, 0.2²).
     """
-    std = 0.2 if getattr(model.config, "is_gated_act", False) else 0.3
+    gated = getattr(model.config, "is_gated_act", False) or model.config.model_type == "modernbert"
+    std = 0.2 if gated else 0.3
     model.set_attn_implementation("eager")  # explicit attention, unlike ours
     generator = torch.Generator().manual_seed(seed)
     tables = ("embed_positions.weight",) if model.config.model_type == "marian" else ()

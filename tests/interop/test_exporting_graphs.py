@@ -23,6 +23,15 @@ from tests.training.toy import write_pairs
 SMALL = [*SIZES, "model.layers=1", "model.width=8"]
 POSITIONS = {
     **{kind: [f"model.position.kind={kind}"] for kind in ("sinusoidal", "learned", "rope", "alibi", "t5", "shaw")},
+    "rope, grouped queries": [
+        *(
+            "model.position.kind=rope",
+            "model.attention.kv_heads=1",
+            "model.attention.qk_norm=rmsnorm",
+            "model.layers=2",
+        ),
+        *("model.attention.kind=local", "model.attention.window=3", "model.attention.whole=[2]"),
+    ],
     "disentangled": ["model.attention.kind=disentangled", "model.attention.span=3"],
 }
 

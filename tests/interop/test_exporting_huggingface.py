@@ -21,9 +21,11 @@ from tests.models.zoo import SIZES
 ARCHITECTURES = [
     *("marian", "bart", "mbart", "t5", "bert", "bert_classifier", "roberta", "roberta_classifier", "distilbert"),
     *("deberta", "deberta_v2", "gpt2", "bloom", "vit", "vit_classifier"),
+    *("m2m100", "llama", "mistral", "qwen2", "qwen3", "phi", "gpt_neox"),
 ]
-FORGOTTEN = {"marian": {"max_position_embeddings"}}
-"""Settings that clearhead does not keep: sinusoids are computed for any length."""
+UNBOUNDED = ("marian", "m2m100", "llama", "mistral", "qwen2", "qwen3", "phi", "gpt_neox")
+FORGOTTEN = {name: {"max_position_embeddings"} for name in UNBOUNDED}
+"""Settings that clearhead does not keep: sinusoids and rotations are computed for any length."""
 
 
 def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:

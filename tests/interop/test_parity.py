@@ -75,6 +75,7 @@ SEQ2SEQ = {
     "BART, as published: GELU": lambda: references.bart(),
     "BART, √d, ReLU": lambda: references.bart(scale_embedding=True, activation_function="relu"),
     "mBART, as published: √d": lambda: references.mbart(scale_embedding=True),
+    "M2M100, as published: √d, sinusoids from 2": lambda: references.m2m100(),
     "T5, as published: ReLU, tied": lambda: references.t5(),
     "T5 1.1: gated GELU": lambda: references.t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False),
 }
@@ -303,10 +304,11 @@ GENERATE: dict[str, Any] = {"do_sample": False, "num_beams": 1, "max_new_tokens"
         SEQ2SEQ["Marian, as opus-mt: swish, √d"],
         SEQ2SEQ["BART, as published: GELU"],
         SEQ2SEQ["mBART, as published: √d"],
+        SEQ2SEQ["M2M100, as published: √d, sinusoids from 2"],
         # transformers' generate fails for T5 stacks of unequal depth
         lambda: references.t5(num_decoder_layers=2),
     ],
-    ids=["marian", "bart", "mbart", "t5"],
+    ids=["marian", "bart", "mbart", "m2m100", "t5"],
 )
 def test_greedy_continuations_of_encoder_decoders_are_identical(make: Callable[[], Any], tmp_path: Path) -> None:
     """Reference: transformers' generate with its own cache; 32 lines, 20 tokens each."""

@@ -316,8 +316,8 @@ def test_folders_that_are_no_models(folder: Path, tmp_path: Path) -> None:
         load_huggingface(tmp_path / "nowhere")
     with pytest.raises(DataError, match=r"config\.json: cannot be read: No such file"):
         load_huggingface(tmp_path)
-    edit_config(folder, model_type="llama")
-    with pytest.raises(UnsupportedModel, match=r"model_type 'llama' is not supported \(supported: marian, bart"):
+    edit_config(folder, model_type="mamba")
+    with pytest.raises(UnsupportedModel, match=r"model_type 'mamba' is not supported \(supported: marian, bart"):
         load_huggingface(folder)
     (folder / "config.json").write_text("[1")
     with pytest.raises(DataError, match="is not valid JSON"):

@@ -13,7 +13,7 @@ from clearhead.errors import RecipeError, TooLong
 from clearhead.models import Model, build
 from clearhead.positions import positions_of
 from clearhead.recipe import kinds, read_recipe
-from tests.models.zoo import ABSOLUTE, ORDERED, RECURRENT, RECURRENT_LM, RELATIVE, VARIANTS, make
+from tests.models.zoo import ABSOLUTE, ORDERED, RECURRENT, RECURRENT_LM, RELATIVE, SIDE_BY_SIDE, VARIANTS, make
 from tests.shapes import shapes_are_known
 from tests.thorough import THOROUGH, drawn
 
@@ -103,7 +103,7 @@ def test_with_a_cache_is_without_a_cache(variant: str) -> None:
                 assert layer.cross.length == 5 or "informer" in variant  # which keeps its slots
 
 
-@pytest.mark.parametrize("variant", [*VARIANTS, *RECURRENT_LM])
+@pytest.mark.parametrize("variant", [*VARIANTS, *SIDE_BY_SIDE, *RECURRENT_LM])
 def test_a_language_models_cache_takes_left_padded_prompts(variant: str) -> None:
     """Contract 2, lm: prompts of unequal length, then token by token, equals each line on its own."""
     model = _cached("lm", variant)

@@ -60,6 +60,16 @@ VARIANTS: dict[str, list[str]] = {
     "other heads across": ["model.cross.attention.heads=4"],
     "Shaw keys": ["model.position.kind=shaw", "model.position.relative=keys", "model.position.farthest=2"],
     "Shaw values": ["model.position.kind=shaw", "model.position.relative=values", "model.position.farthest=2"],
+    "grouped queries": ["model.attention.heads=4", "model.attention.kv_heads=2", "model.attention.output_bias=false"],
+    "multi-query": ["model.attention.kv_heads=1", "model.attention.qk_norm=layernorm"],
+    "capped scores, norms on both sides": ["model.attention.cap=1.5", "model.norm.place=both"],
+    "rope of some features": [
+        "model.position.kind=rope",
+        "model.position.features=4",
+        "model.attention.qk_norm=rmsnorm",
+    ],
+    "no first norm, no shifts": ["model.norm.first=false", "model.norm.shift=false", "model.embedding.norm=true"],
+    "shared layers": ["model.shared=true"],
     "unscaled": ["model.attention.scale=none", "model.attention.bias=false"],
 }
 # a mechanism is tested by being registered
@@ -94,6 +104,21 @@ VARIANTS["local, one side"] = [*LOCAL, "model.encoder.attention.sides=one", "mod
 VARIANTS |= {
     f"local, {kind}": [*LOCAL, f"model.position.kind={kind}"] for kind in ("none", "t5", "alibi", "shaw", "rope")
 }
+
+VARIANTS["local and whole, grouped queries"] = [
+    *LOCAL,
+    *(
+        f"model.{part}.attention.{setting}"
+        for part in ("encoder", "decoder")
+        for setting in ("whole=[2]", "kv_heads=1")
+    ),
+    *("model.position.kind=rope", "model.position.window_base=10.0"),
+]
+SIDE_BY_SIDE = {
+    "side by side, capped logits": ["model.parallel=two-norms", "model.embedding.output_cap=2.0"],
+    "side by side, one norm": ["model.parallel=one-norm", "model.position.kind=rope"],
+}
+"""Without cross-attention, which stands between attention and net."""
 
 BOTH = "model.family=recurrent"
 ALONE = ["model.family=lm", "model.decoder.kind=recurrent", "model.decoder.attention.kind=none"]
@@ -131,7 +156,7 @@ RECURRENT_LM = {f"{cell} alone": [*ALONE, f"model.cell={cell}"] for cell in ("gr
 RECURRENT_LM["convolutional alone"] = ["model.family=lm", "model.decoder.kind=convolutional"]
 
 RELATIVE = [f"position {kind}" for kind in ("none", "t5", "alibi", "shaw", "rope")] + ["Shaw keys", "Shaw values"]
-RELATIVE += ["disentangled alone", "disentangled v2"]
+RELATIVE += ["disentangled alone", "disentangled v2", "rope of some features"]
 ABSOLUTE = ["position sinusoidal", "position learned"]
 ORDERED = [name for name in VARIANTS if any(word in name for word in ("informer", "isentangled", "local"))]
 """Attention that knows the order of its tokens by itself."""
@@ -170,7 +195,7 @@ def _recipe(family: str, variant: str, *more: str) -> Recipe:
     parts = {"lm": ("decoder",), "encoder": ("encoder",), "classifier": ("encoder",)}.get(family)
     overrides = [
         override
-        for override in VARIANTS[variant]
+        for override in (VARIANTS | SIDE_BY_SIDE)[variant]
         if parts is None
         or override.split(".")[1] not in ("encoder", "decoder", "cross")
         or override.split(".")[1] in parts

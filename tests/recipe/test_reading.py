@@ -143,7 +143,8 @@ def test_an_unknown_setting_shows_the_nearest_spelling() -> None:
     ]
     assert problems("model.encoder.zzz=2") == [
         "command line: model.encoder.zzz: no such setting "
-        "(there are: kind, width, layers, dropout, position, norm, residual, attention, feedforward, heads)"
+        "(there are: kind, width, layers, dropout, position, norm, residual, attention, feedforward, parallel, "
+        "shared, heads)"
     ]
     assert problems("model.encoder.haeds=2")[0].endswith("did you mean heads?")
     assert problems("model.atention.heads=2")[0].startswith("command line: model.atention.heads: no such setting; did")
@@ -167,7 +168,7 @@ def test_an_unknown_kind_shows_what_there_is() -> None:
         ("model.layers=0", "model.layers = 0: must be a whole number ≥ 1 and ≤ 10000"),
         ("model.layers=2.5", "model.layers = 2.5: must be a whole number ≥ 1"),
         ("model.layers=true", "model.layers = true: must be a whole number ≥ 1"),
-        ("model.norm.place=mid", 'model.norm.place = "mid": must be pre or post'),
+        ("model.norm.place=mid", 'model.norm.place = "mid": must be pre or post or both'),
         ("model.norm.final=maybe", 'model.norm.final = "maybe": must be true or false'),
         ("model.dropout.residual=1", "model.dropout.residual = 1: must be a number ≥ 0 and < 1"),
         ("model.dropout.residual=nan", "model.dropout.residual = nan: must be a number ≥ 0 and < 1"),
@@ -197,7 +198,7 @@ def test_all_problems_at_once_with_file_and_line(tmp_path: Path) -> None:
     assert problems(source=file) == [
         f'{file}, line 3: model.layers = "six": must be a whole number ≥ 1 and ≤ 10000',
         f"{file}, line 4: model.widht: no such setting; did you mean width?",
-        f'{file}, line 7: model.encoder.norm.place = "mid": must be pre or post',
+        f'{file}, line 7: model.encoder.norm.place = "mid": must be pre or post or both',
         f"{file}, line 8: model.encoder.norm.eps = -1: must be a number ≥ 0 and ≤ 1",
     ]
 

@@ -6,11 +6,11 @@ from clearhead.attention.choice import choose, use_choice
 from clearhead.attention.context import AttentionContext, causal_mask
 from clearhead.attention.disentangled import DisentangledAttention, RelativeTable
 from clearhead.attention.grid import AxialAttention, GridAttention, WindowAttention, from_tiles, to_tiles
-from clearhead.attention.heads import Heads, Weights
+from clearhead.attention.heads import Heads, Weights, for_every_head, split_heads
 from clearhead.attention.linformer import LengthMap, LinformerAttention
 from clearhead.attention.local import LocalAttention, band
 from clearhead.attention.multihead import MultiHeadAttention
-from clearhead.attention.score import AdditiveScore, DotScore, MultiplicativeScore, additive, divisor, dot
+from clearhead.attention.score import AdditiveScore, DotScore, MultiplicativeScore, additive, divisor, dot, soft_cap
 
 __all__ = [
     "AdditiveScore",
@@ -39,9 +39,12 @@ __all__ = [
     "choose",
     "divisor",
     "dot",
+    "for_every_head",
     "from_tiles",
     "fused",
     "fused_by_distance",
+    "soft_cap",
+    "split_heads",
     "to_tiles",
     "use_choice",
     "weigh",

@@ -3,7 +3,7 @@
 There are two paths to the same result: the *explicit* one forms the weights and supports every score and choice; the
 *fused* one never forms them. Tests hold them equal. ``attend`` takes the fused path where it applies.
 
-Shapes: n queries, m keys, d features of query and key, e features of a value.
+Shapes: n queries, m keys, d features of query and key, e features of a value; g heads of keys and values.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from clearhead.attention.choice import Choice, choose
-from clearhead.attention.score import Scale, divisor, dot
+from clearhead.attention.score import Scale, divisor, dot, soft_cap
 
 Score = Callable[[Tensor, Tensor], Tensor]
 
@@ -27,12 +27,13 @@ def weigh(
     choice: Choice = "soft",
     mask: Bool[Tensor, "..."] | None = None,
     bias: Float[Tensor, "..."] | None = None,
+    cap: float | None = None,
 ) -> Float[Tensor, "*b n m"]:
     """The attention weights α(q, k_i) = choice(score(q, k_i)/scale + bias) (L1.1).
 
-    The arguments are those of ``attend``.
+    The arguments are those of ``attend``; ``cap`` keeps the scaled scores within ±cap (``soft_cap``).
     """
-    scores = score(query, keys) / divisor(scale, query.shape[-1])
+    scores = soft_cap(score(query, keys) / divisor(scale, query.shape[-1]), cap)
     if bias is not None:
         scores = scores + bias
     return choose(scores, mask, choice)
@@ -86,8 +87,8 @@ def attend(
 
 def fused_by_distance(
     query: Float[Tensor, "b h n d"],
-    keys: Float[Tensor, "b h m d"],
-    values: Float[Tensor, "b h m e"],
+    keys: Float[Tensor, "b g m d"],
+    values: Float[Tensor, "b g m e"],
     bias: Float[Tensor, "h r"],
     *,
     scale: Scale = "sqrt",
@@ -107,8 +108,8 @@ def fused_by_distance(
 
 def fused(
     query: Float[Tensor, "*b n d"],
-    keys: Float[Tensor, "*b m d"],
-    values: Float[Tensor, "*b m e"],
+    keys: Float[Tensor, "*g m d"],
+    values: Float[Tensor, "*g m e"],
     *,
     scale: Scale = "sqrt",
     mask: Bool[Tensor, "..."] | None = None,
@@ -119,7 +120,8 @@ def fused(
     """softmax(QKᵀ/scale + bias)V by torch's fused kernel, which never stores the n×m weights (L1.11).
 
     ``causal`` needs n = m and neither mask nor bias: the kernel aligns its mask to the upper left, which is wrong with
-    a cache. Queries that may attend to no key get 0, for boolean masks as well as for −∞.
+    a cache. Queries that may attend to no key get 0, for boolean masks as well as for −∞. Neighbouring heads may share
+    keys and values: then these have fewer heads, whose number divides that of the queries.
     """
     if bias is not None:
         mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
@@ -133,4 +135,5 @@ def fused(
         dropout_p=dropout,
         is_causal=causal,
         scale=1.0 / divisor(scale, query.shape[-1]),
+        enable_gqa=query.shape[:-2] != keys.shape[:-2],
     )

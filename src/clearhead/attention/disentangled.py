@@ -121,6 +121,7 @@ class DisentangledAttention(Heads):
         self.terms, self.p2c_index, self.choice = tuple(sorted(set(terms))), p2c_index, check_choice(choice)
         self.scale = math.sqrt(len(self.terms) * self.query_size)
         self.score = DotScore()
+        self.cap: float | None = None
         self.places = shared
         own, size = not shared_projections, heads * self.query_size
         self.place_key = nn.Linear(width, size, bias=bias) if own and "c2p" in terms else None

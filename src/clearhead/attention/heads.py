@@ -1,13 +1,38 @@
 """The projections of multi-head attention: from tokens to queries, keys and values of every head, and back (L0.7).
 
-Shapes: b batch, n queries, m keys, h heads, d features of a token (the queries'), k and v features of the tokens that
-keys and values come from, q = d̃_q and e = d̃_v features inside a head, o = d_o features out.
+Shapes: b batch, n queries, m keys, h heads, g heads of keys and values (h, unless several heads share them), d features
+of a token (the queries'), k and v features of the tokens that keys and values come from, q = d̃_q and e = d̃_v features
+inside a head, o = d_o features out.
 """
 
 from typing import Literal
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+
+HeadNorm = Literal["none", "rmsnorm", "layernorm"]
+
+
+def for_every_head(shared: Float[Tensor, "b g m d"], heads: int) -> Float[Tensor, "b h m d"]:
+    """Keys, or values, of g groups for each of h heads: neighbouring heads share them, head i those of ⌊i·g/h⌋."""
+    groups = shared.shape[1]
+    return shared if groups == heads else shared[:, :, None].expand(-1, -1, heads // groups, -1, -1).flatten(1, 2)
+
+
+def make_head_norm(kind: HeadNorm, size: int, eps: float) -> nn.Module | None:
+    """The norm of a query or a key in its head; None for none."""
+    if kind == "none":
+        return None
+    return nn.RMSNorm(size, eps=eps) if kind == "rmsnorm" else nn.LayerNorm(size, eps=eps)
+
+
+def split_heads(
+    joined: Float[Tensor, "b n hd"], heads: int, norm: nn.Module | None = None
+) -> Float[Tensor, "b h n d2"]:
+    """Cut vectors into heads, each of which may be normalised."""
+    batch, length, _ = joined.shape
+    by_head = joined.view(batch, length, heads, -1)
+    return (by_head if norm is None else norm(by_head)).transpose(1, 2)
 
 
 class Weights(nn.Module):
@@ -38,6 +63,10 @@ class Heads(nn.Module):
             Default: True.
         output: whether there is W_O; if not, the concatenation of the heads is the output (L3.1). Default: True.
         bias: whether the projections have biases. Default: True.
+        output_bias: whether W_O has one. Default: as ``bias`` says.
+        kv_heads: heads of keys and values, g, which divides h; h/g neighbouring heads share them. Default: h.
+        qk_norm: the norm of each query and key in its head: ``none`` (the default), ``rmsnorm`` or ``layernorm``.
+        qk_norm_eps: ε of these norms. Default: 1e-6.
         dropout: probability of dropping an attention weight during training. Default: 0.
     """
 
@@ -54,33 +83,41 @@ class Heads(nn.Module):
         projections: bool = True,
         output: bool = True,
         bias: bool = True,
+        output_bias: bool | None = None,
+        kv_heads: int | None = None,
+        qk_norm: HeadNorm = "none",
+        qk_norm_eps: float = 1e-6,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
         memory_width = memory_width or width
         value_width = value_width or memory_width
-        self.heads = heads
+        self.heads, self.kv_heads = heads, kv_heads or heads
         self.query_size = query_size or width // heads
         value_size = value_size or width // heads
         self.path: Literal["auto", "fused", "explicit"] = "auto"
         """Forces the explicit or the fused path (see ``clearhead.attention.paths``); ``auto`` takes the faster one."""
 
         self.query = nn.Linear(width, heads * self.query_size, bias=bias) if projections else nn.Identity()
-        self.key = nn.Linear(memory_width, heads * self.query_size, bias=bias) if projections else nn.Identity()
-        self.value = nn.Linear(value_width, heads * value_size, bias=bias) if projections else nn.Identity()
-        self.output = nn.Linear(heads * value_size, out_width or width, bias=bias) if output else nn.Identity()
+        self.key = nn.Linear(memory_width, self.kv_heads * self.query_size, bias=bias) if projections else nn.Identity()
+        self.value = nn.Linear(value_width, self.kv_heads * value_size, bias=bias) if projections else nn.Identity()
+        self.query_norm = make_head_norm(qk_norm, self.query_size, qk_norm_eps)
+        self.key_norm = make_head_norm(qk_norm, self.query_size, qk_norm_eps)
+        joined_bias = bias if output_bias is None else output_bias
+        self.output = nn.Linear(heads * value_size, out_width or width, bias=joined_bias) if output else nn.Identity()
         self.weights = Weights()
         self.drop = nn.Dropout(dropout)
 
     def queries(self, tokens: Float[Tensor, "b n d"]) -> Float[Tensor, "b h n q"]:
         """Project tokens to the queries of every head."""
-        return self._split(self.query(tokens))
+        return split_heads(self.query(tokens), self.heads, self.query_norm)
 
     def candidates(
         self, memory: Float[Tensor, "b m k"], values: Float[Tensor, "b m v"] | None = None
-    ) -> tuple[Float[Tensor, "b h m q"], Float[Tensor, "b h m e"]]:
-        """Project tokens to the keys and values of every head; ``values`` if they come from other tokens than keys."""
-        return self._split(self.key(memory)), self._split(self.value(memory if values is None else values))
+    ) -> tuple[Float[Tensor, "b g m q"], Float[Tensor, "b g m e"]]:
+        """Project tokens to the keys and values of every group; ``values`` if they come from other tokens than keys."""
+        keys = split_heads(self.key(memory), self.kv_heads, self.key_norm)
+        return keys, split_heads(self.value(memory if values is None else values), self.kv_heads)
 
     def join(self, heads: Float[Tensor, "b h n e"]) -> Float[Tensor, "b n o"]:
         """concat(head_1 … head_h) W_O."""
@@ -101,7 +138,3 @@ class Heads(nn.Module):
     def gated(self) -> bool:
         """Whether a hook changes the heads' outputs before W_O, so that W_O must be called as a module."""
         return bool(self.output._forward_pre_hooks)
-
-    def _split(self, joined: Float[Tensor, "b n hd"]) -> Float[Tensor, "b h n d2"]:
-        batch, length, _ = joined.shape
-        return joined.view(batch, length, self.heads, -1).transpose(1, 2)

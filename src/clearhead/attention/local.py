@@ -7,8 +7,8 @@ The work is linear in the length: the line is cut into blocks of c = r − 1 que
 cover 2c consecutive keys, which are two neighbouring pieces of c keys, so a block is c queries over 2c keys, half of
 which a band mask hides. The scores are n·2c numbers, never n·n.
 
-Shapes: b batch, h heads, n queries, m keys (the queries are the last n of them), q and e features of a query and of a
-value in one head, k blocks of c queries.
+Shapes: b batch, h heads, g heads of keys and values, n queries, m keys (the queries are the last n of them), q and e
+features of a query and of a value in one head, k blocks of c queries.
 """
 
 from dataclasses import replace
@@ -39,7 +39,7 @@ class LocalAttention(MultiHeadAttention):
 
     It equals multi-head attention with a band mask, and is computed so where a hook reads the weights (n×m, as
     elsewhere) or where a line has padding between its tokens; otherwise in blocks. A line is filled up to whole blocks,
-    so windows that are longer than the lines cost more than full attention.
+    so windows that are longer than the lines cost up to twice (on both sides four times) as much as full attention.
 
     Args:
         window: number of keys that a query attends to, its own included, r. At the ends of a line there are fewer.
@@ -58,7 +58,7 @@ class LocalAttention(MultiHeadAttention):
     @classmethod
     def from_spec(cls, spec: LocalSpec, *, width: int, memory_width: int, dropout: float) -> "LocalAttention":  # type: ignore[override]
         """Build from a recipe."""
-        settings = spec.model_dump(include=LocalSpec.model_fields.keys() - {"kind", "kept"})
+        settings = spec.model_dump(include=LocalSpec.model_fields.keys() - {"kind", "kept", "whole"})
         return cls(width=width, memory_width=memory_width, dropout=dropout, **settings)
 
     def extra_repr(self) -> str:
@@ -90,14 +90,15 @@ class LocalAttention(MultiHeadAttention):
     def mix(
         self,
         query: Float[Tensor, "b h n q"],
-        keys: Float[Tensor, "b h m q"],
-        values: Float[Tensor, "b h m e"],
+        keys: Float[Tensor, "b g m q"],
+        values: Float[Tensor, "b g m e"],
         context: AttentionContext,
     ) -> Float[Tensor, "b h n e"]:
         n, m = query.shape[2], keys.shape[2]
         before, after = self.reach(context.causal)
         if self.weights.watched or is_exporting() or not _is_consecutive(context):
             return attend_heads(self, query, keys, values, _banded(context, n, m, before, after))
+        before, after = min(before, m), min(after, m)  # there are no keys farther away
         earlier = min(before, m - n)
         near = slice(m - n - earlier, None)  # older keys are in no window
         keys, values = keys[:, :, near], values[:, :, near]
@@ -116,9 +117,9 @@ class LocalAttention(MultiHeadAttention):
         fill = count * c - n
         ends = before - earlier, after + fill
 
-        def pieces(part: Shaped[Tensor, "b h m f"]) -> Shaped[Tensor, "bk h cc f"]:
-            padded = F.pad(part.transpose(1, 2), (0, 0, 0, 0, *ends))  # (b, (k + 1)·c, h, f)
-            return _pairs_of_pieces(padded, count, c).transpose(1, 2)  # (b·k, h, 2c, f)
+        def pieces(part: Shaped[Tensor, "b g m f"]) -> Shaped[Tensor, "bk g cc f"]:
+            padded = F.pad(part.transpose(1, 2), (0, 0, 0, 0, *ends))  # (b, (k + 1)·c, g, f)
+            return _pairs_of_pieces(padded, count, c).transpose(1, 2)  # (b·k, g, 2c, f)
 
         def make() -> AttentionContext:
             valid = context.valid

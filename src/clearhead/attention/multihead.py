@@ -1,7 +1,7 @@
 """Multi-head attention with free sizes (L0.7): project, rotate, attend, join.
 
-Shapes: b batch, n queries, m keys, h heads, d features of a token (the queries'), k and v features of the tokens that
-keys and values come from, q = d̃_q features of a query in a head, o = d_o features out.
+Shapes: b batch, n queries, m keys, h heads, g heads of keys and values, d features of a token (the queries'), k and v
+features of the tokens that keys and values come from, q = d̃_q features of a query in a head, o = d_o features out.
 """
 
 from typing import Any
@@ -22,21 +22,29 @@ class MultiHeadAttention(Heads):
     """concat(head_1 … head_h) W_O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (L0.7, L1.6).
 
     Tokens are rows, so q = xW_Qᵀ here is q = W_Q x in the column convention (L2.4). Scores are divided by √d̃_q, the
-    size of a head (L1.5).
+    size of a head (L1.5). With fewer heads of keys and values, neighbouring heads share them (grouped queries).
 
     Args:
         score: how a query is compared with a key: ``dot`` (the default), ``multiplicative`` or ``additive``.
         scale: what the score is divided by: ``sqrt`` (√d̃_q, the default), ``dim`` (d̃_q), ``none``, or a number.
         choice: ``soft`` (a softmax over all keys, the default) or ``hard`` (the best key alone, L0.3).
+        cap: keeps the scaled scores within ±cap. Default: None, they are free.
         sizes: the arguments of ``Heads``: ``width``, ``heads``, ``query_size``, ``value_size``, ``memory_width``,
-            ``value_width``, ``out_width``, ``projections``, ``output``, ``bias``, ``dropout``.
+            ``value_width``, ``out_width``, ``projections``, ``output``, ``bias``, ``output_bias``, ``kv_heads``,
+            ``qk_norm``, ``qk_norm_eps``, ``dropout``.
     """
 
     def __init__(
-        self, *, score: ScoreName = "dot", scale: Scale = "sqrt", choice: Choice = "soft", **sizes: Any
+        self,
+        *,
+        score: ScoreName = "dot",
+        scale: Scale = "sqrt",
+        choice: Choice = "soft",
+        cap: float | None = None,
+        **sizes: Any,
     ) -> None:
         super().__init__(**sizes)
-        self.scale, self.choice = scale, check_choice(choice)
+        self.scale, self.choice, self.cap = scale, check_choice(choice), cap
         self.score = make_score(score, heads=self.heads, size=self.query_size)
 
     @classmethod
@@ -46,7 +54,8 @@ class MultiHeadAttention(Heads):
         return cls(width=width, memory_width=memory_width, dropout=dropout, **settings)
 
     def extra_repr(self) -> str:
-        return f"{self.heads} heads, {self.choice}, {self.score.shown(self.scale)}"
+        shared = "" if self.kv_heads == self.heads else f" ({self.kv_heads} of keys and values)"
+        return f"{self.heads} heads{shared}, {self.choice}, {self.score.shown(self.scale)}"
 
     def forward(
         self,
@@ -79,8 +88,8 @@ class MultiHeadAttention(Heads):
     def mix(
         self,
         query: Float[Tensor, "b h n q"],
-        keys: Float[Tensor, "b h m q"],
-        values: Float[Tensor, "b h m e"],
+        keys: Float[Tensor, "b g m q"],
+        values: Float[Tensor, "b g m e"],
         context: AttentionContext,
     ) -> Float[Tensor, "b h n e"]:
         """Σ_j α_ij v_j in every head."""

@@ -8,7 +8,8 @@
 All give the same result; tests hold them equal. The thresholds were measured with ``python -m benchmarks.attention`` on
 one CPU thread, d = 256, 4 heads; docs/evidence/attention.md has the tables.
 
-Shapes: b batch, n queries, m keys, h heads, q and e features of a query and of a value in one head.
+Shapes: b batch, n queries, m keys, h heads, g heads of keys and values, q and e features of a query and of a value in
+one head.
 """
 
 from typing import Literal, Protocol, runtime_checkable
@@ -21,7 +22,7 @@ from clearhead.attention.attend import fused, fused_by_distance, weigh
 from clearhead.attention.blockwise import attend_by_distance
 from clearhead.attention.choice import Choice
 from clearhead.attention.context import AttentionContext
-from clearhead.attention.heads import Weights
+from clearhead.attention.heads import Weights, for_every_head
 from clearhead.attention.score import DotScore, Scale, divisor
 from clearhead.positions import is_exporting
 
@@ -44,6 +45,7 @@ class Method(Protocol):
 
     score: DotScore
     choice: Choice
+    cap: float | None
     path: Literal["auto", "fused", "explicit"]
     weights: Weights
     drop: nn.Dropout
@@ -57,19 +59,23 @@ class Method(Protocol):
 def attend_heads(
     method: Method,
     query: Float[Tensor, "b h n q"],
-    keys: Float[Tensor, "b h m q"],
-    values: Float[Tensor, "b h m e"],
+    keys: Float[Tensor, "b g m q"],
+    values: Float[Tensor, "b g m e"],
     context: AttentionContext,
 ) -> Float[Tensor, "b h n e"]:
-    """Σ_j α_ij v_j in every head, on the path that ``choose_path`` chooses."""
+    """Σ_j α_ij v_j in every head, on the path that ``choose_path`` chooses.
+
+    torch's kernel reads keys and values that heads share where they are; the other paths repeat them for each head.
+    """
     query = method.score.fold(query)
     path = choose_path(method, query.shape[2], keys.shape[2], context)
     if path == "distance":
         return _by_distance(method, query, keys, values, context)
-    if path == "blocks":
-        return _in_blocks(method, query, keys, values, context)
     if path == "fused":
         return _fused(method, query, keys, values, context)
+    keys, values = for_every_head(keys, query.shape[1]), for_every_head(values, query.shape[1])
+    if path == "blocks":
+        return _in_blocks(method, query, keys, values, context)
     return _explicit(method, query, keys, values, context)
 
 
@@ -98,8 +104,10 @@ def works_in_blocks(method: Method, n: int, m: int, many: int) -> bool:
 
 
 def _needs_no_weights(method: Method, m: int) -> bool:
-    """Whether a kernel can do without the weights: no hook reads them, and it supports score and choice."""
+    """Whether a kernel can do without the weights: no hook reads them, and it supports score, choice and cap."""
     if method.path == "explicit" or method.weights.watched or not method.score.products or method.choice != "soft":
+        return False
+    if method.cap is not None:
         return False
     return method.path == "fused" or not torch.is_grad_enabled() or m > FEW_KEYS
 
@@ -113,6 +121,7 @@ def _explicit(method: Method, query: Tensor, keys: Tensor, values: Tensor, conte
         choice=method.choice,
         mask=context.mask(query.shape[2], keys.shape[2], query.device),
         bias=_bias(method, query, context),
+        cap=method.cap,
     )
     weights = method.drop(method.weights(weights))
     heads: Tensor = weights @ values

@@ -43,6 +43,11 @@ def additive(
     return (meeting * direction[..., None, None, :]).sum(-1)
 
 
+def soft_cap(x: Float[Tensor, "*s"], cap: float | None) -> Float[Tensor, "*s"]:
+    """c·tanh(x/c), which stays within ±c and leaves small x as it is (Gemma 2); x itself without a cap."""
+    return x if cap is None else cap * torch.tanh(x / cap)
+
+
 class DotScore(nn.Module):
     """q·k, without parameters; the base class of the other scores."""
 

@@ -12,7 +12,7 @@ from clearhead.blocks.feedforward import (
     StandardFeedForward,
 )
 from clearhead.blocks.layer import Layer
-from clearhead.blocks.norm import LayerNorm, RmsNorm
+from clearhead.blocks.norm import LayerNorm, NoNorm, RmsNorm
 from clearhead.blocks.output import HeadTransform, Output
 from clearhead.blocks.patches import Patches
 from clearhead.blocks.recurrence import Recurrence
@@ -39,6 +39,7 @@ __all__ = [
     "LuongAlignment",
     "Memory",
     "NoAlignment",
+    "NoNorm",
     "OuterFeedForward",
     "Output",
     "Patches",

@@ -14,7 +14,7 @@ from clearhead.positions import AbsolutePosition
 
 
 class Embedding(nn.Module):
-    """drop(norm(scale · tokens[id] + position + segment)).
+    """drop(norm(scale · tokens[id] + position + segment)), perhaps mapped to another width.
 
     Args:
         tokens: the token embeddings, (V, d), or the map from image patches to vectors.
@@ -23,6 +23,7 @@ class Embedding(nn.Module):
         segments: the number of segments (BERT's token types); 0, the default, for none.
         norm: the norm after the sum. Default: none.
         dropout: probability of dropping an entry during training. Default: 0.
+        project: a map to the width of the layers, if the tables have another one. Default: none.
     """
 
     def __init__(
@@ -34,12 +35,13 @@ class Embedding(nn.Module):
         segments: int = 0,
         norm: nn.Module | None = None,
         dropout: float = 0.0,
+        project: nn.Linear | None = None,
     ) -> None:
         super().__init__()
         self.tokens, self.position, self.norm = tokens, position, norm
         self.scale = math.sqrt(tokens.embedding_dim) if scaled else 1.0
         self.segments = nn.Embedding(segments, tokens.embedding_dim) if segments else None
-        self.drop = Dropout(dropout)
+        self.drop, self.project = Dropout(dropout), project
 
     def extra_repr(self) -> str:
         return "tokens · √d" if self.scale != 1.0 else ""
@@ -76,4 +78,4 @@ class Embedding(nn.Module):
         if self.norm is not None:
             x = self.norm(x, valid)
         dropped: Tensor = self.drop(x)
-        return dropped
+        return dropped if self.project is None else self.project(dropped)

@@ -25,6 +25,8 @@ class Layer(nn.Module):
         cross: the cross-attention. Default: none.
         around_cross: the Add & Norm around it.
         scheme: the relative position scheme of this layer. Default: that of the stack.
+        parallel: whether the feed-forward network reads what self-attention reads, x + attention(x) + net(x), each with
+            its norm inside; without cross-attention. Default: False.
     """
 
     def __init__(
@@ -37,12 +39,16 @@ class Layer(nn.Module):
         cross: nn.Module | None = None,
         around_cross: AddNorm | None = None,
         scheme: RelativePosition | None = None,
+        parallel: bool = False,
     ) -> None:
         super().__init__()
-        self.scheme = scheme
+        self.scheme, self.parallel = scheme, parallel
         self.attention, self.around_attention = attention, around_attention
         self.cross, self.around_cross = cross, around_cross
         self.feedforward, self.around_feedforward = feedforward, around_feedforward
+
+    def extra_repr(self) -> str:
+        return "x + attention + net" if self.parallel else ""
 
     def forward(
         self,
@@ -67,9 +73,12 @@ class Layer(nn.Module):
         if self.scheme is not None:
             context = context.with_scheme(self.scheme)
         attend = partial(self.attention, context=context, cache=cache and cache.own)
-        x = self.around_attention(x, attend, valid)
+        y: Tensor = self.around_attention(x, attend, valid)
+        if self.parallel:
+            together: Tensor = self.around_feedforward(x, self.feedforward, valid, onto=y)
+            return together
         if self.cross is not None and self.around_cross is not None:
             attend = partial(self.cross, memory=memory, context=memory_context, cache=cache and cache.cross)
-            x = self.around_cross(x, attend, valid)
-        result: Tensor = self.around_feedforward(x, self.feedforward, valid)
+            y = self.around_cross(y, attend, valid)
+        result: Tensor = self.around_feedforward(y, self.feedforward, valid)
         return result

@@ -25,6 +25,7 @@ class LayerNorm(nn.Module):
             feature, over the tokens that are not padding; ``all`` takes one μ and one σ over all features of these
             tokens, μ = E Y, as the notes write it (L0.10).
         affine: whether there are γ and β. Default: True.
+        shift: whether there is β, if there is γ. Default: True.
     """
 
     def __init__(
@@ -35,20 +36,22 @@ class LayerNorm(nn.Module):
         eps_place: Literal["inside", "outside"] = "inside",
         axis: Literal["token", "sequence", "all"] = "token",
         affine: bool = True,
+        shift: bool = True,
     ) -> None:
         super().__init__()
         self.width, self.eps, self.eps_place, self.axis = width, eps, eps_place, axis
         self.gain = nn.Parameter(torch.ones(width)) if affine else None
-        self.shift = nn.Parameter(torch.zeros(width)) if affine else None
+        self.shift = nn.Parameter(torch.zeros(width)) if affine and shift else None
 
     @classmethod
     def from_spec(cls, spec: LayerNormSpec, *, width: int) -> "LayerNorm":
         """Build from a recipe."""
-        return cls(width=width, eps=spec.eps, eps_place=spec.eps_place, axis=spec.axis, affine=spec.affine)
+        return cls(width=width, **spec.model_dump(include={"eps", "eps_place", "axis", "affine", "shift"}))
 
     def extra_repr(self) -> str:
         where = "over everything" if self.axis == "all" else f"per {self.axis}"
-        return f"{where}, ε {self.eps_place}" + ("" if self.gain is not None else ", no gain")
+        lacks = ", no gain" if self.gain is None else ", no shift" if self.shift is None else ""
+        return f"{where}, ε {self.eps_place}{lacks}"
 
     def forward(self, x: Float[Tensor, "b n d"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
         """Normalise; ``valid`` is True for tokens and False for padding, which is left out of μ and σ."""
@@ -67,7 +70,8 @@ class LayerNorm(nn.Module):
         if self.axis != "token" and valid is not None:
             # padding is not in the statistics, and a line of only padding has none: its values must stay bounded
             y = y.masked_fill(~valid.unsqueeze(-1), 0.0)
-        return y if self.gain is None or self.shift is None else y * self.gain + self.shift
+        y = y if self.gain is None else y * self.gain
+        return y if self.shift is None else y + self.shift
 
     def _deviation(self, variance: Float[Tensor, "b n2 d2"]) -> Float[Tensor, "b n2 d2"]:
         if self.eps_place == "inside":
@@ -75,6 +79,18 @@ class LayerNorm(nn.Module):
         # the square root has no finite gradient at 0, so constant rows must not pass through it
         constant = variance == 0
         return variance.masked_fill(constant, 1.0).sqrt().masked_fill(constant, 0.0) + self.eps
+
+
+class NoNorm(nn.Module):
+    """The identity, where a stack leaves a norm out."""
+
+    def extra_repr(self) -> str:
+        return "changes nothing"
+
+    def forward(self, x: Float[Tensor, "b n d"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
+        """Return the tokens."""
+        del valid
+        return x
 
 
 class RmsNorm(nn.Module):

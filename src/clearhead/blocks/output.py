@@ -1,6 +1,6 @@
 """The output layer, from vectors to logits.
 
-Shapes: n tokens, d features, V entries of the vocabulary.
+Shapes: n tokens, d features, e features of the embedding (d, unless it has its own), V entries of the vocabulary.
 """
 
 import math
@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from clearhead.attention import soft_cap
 from clearhead.blocks.feedforward import ACTIVATIONS
 
 
@@ -18,23 +19,26 @@ class HeadTransform(nn.Module):
 
     Args:
         width: features of a vector, d.
+        out_width: features of the embedding that the logits are made with.
         activation: the name of act.
         norm: the norm.
+        bias: whether there is b. Default: True.
     """
 
-    def __init__(self, *, width: int, activation: str, norm: nn.Module) -> None:
+    def __init__(self, *, width: int, out_width: int, activation: str, norm: nn.Module, bias: bool = True) -> None:
         super().__init__()
-        self.map, self.norm = nn.Linear(width, width), norm
+        self.map, self.norm = nn.Linear(width, out_width, bias=bias), norm
         self.activation, self._name = ACTIVATIONS[activation], activation
 
     def extra_repr(self) -> str:
         return self._name
 
-    def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+    def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b e"]:
         """Transform every vector independently."""
-        rows = self.activation(self.map(x)).reshape(1, -1, x.shape[-1])  # (1, n, d): norms take a batch of lines
+        active = self.activation(self.map(x))
+        rows = active.reshape(1, -1, active.shape[-1])  # (1, n, e): norms take a batch of lines
         normed: Tensor = self.norm(rows)
-        return normed.view(x.shape)
+        return normed.view(active.shape)
 
 
 class Output(nn.Module):
@@ -45,6 +49,7 @@ class Output(nn.Module):
         bias: whether there is b. Default: False.
         scaled: whether x is divided by √d first (T5). Default: False.
         transform: applied to x first. Default: none.
+        cap: keeps the logits within ±cap. Default: None, they are free.
     """
 
     def __init__(
@@ -54,19 +59,24 @@ class Output(nn.Module):
         bias: bool = False,
         scaled: bool = False,
         transform: HeadTransform | None = None,
+        cap: float | None = None,
     ) -> None:
         super().__init__()
-        self.transform = transform
+        self.transform, self.cap = transform, cap
         # a parameter stays the same object, so that it is tied
         self.weight = weight if isinstance(weight, nn.Parameter) else nn.Parameter(weight)
         self.bias = nn.Parameter(torch.zeros(len(weight))) if bias else None
         self.scale = 1.0 / math.sqrt(weight.shape[1]) if scaled else 1.0
 
-    def before(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+    def before(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b e"]:
         """Scale and transform vectors, as is done before the product with Eᵀ."""
         x = x if self.scale == 1.0 else x * self.scale
         return x if self.transform is None else self.transform(x)
 
+    def after(self, x: Float[Tensor, "*b e"]) -> Float[Tensor, "*b V"]:
+        """The logits of vectors that were scaled and transformed."""
+        return soft_cap(F.linear(x, self.weight, self.bias), self.cap)
+
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b V"]:
         """Return a logit for every entry of the vocabulary."""
-        return F.linear(self.before(x), self.weight, self.bias)
+        return self.after(self.before(x))

@@ -13,12 +13,13 @@ from clearhead.blocks.dropout import Dropout
 
 
 class AddNorm(nn.Module):
-    """norm(x + f(x)) or x + f(norm(x)), around a sublayer f.
+    """norm(x + f(x)), x + f(norm(x)) or x + after(f(norm(x))), around a sublayer f.
 
     Args:
         norm: the norm.
         place: ``post`` is norm(x + f(x)), as in the notes; ``pre`` is x + f(norm(x)), which trains deep stacks without
-            warm-up.
+            warm-up; ``both`` is x + after(f(norm(x))).
+        after: the norm of f's output, with ``both``.
         dropout: probability of dropping an entry of f's output during training. Default: 0.
         residual: whether x is added; without it one sees why it is (L1.8). Default: True.
         project: a map of x before it is added, for a sublayer that changes the number of features. Default: none.
@@ -28,27 +29,42 @@ class AddNorm(nn.Module):
         self,
         norm: nn.Module,
         *,
-        place: Literal["pre", "post"],
+        place: Literal["pre", "post", "both"],
+        after: nn.Module | None = None,
         dropout: float = 0.0,
         residual: bool = True,
         project: nn.Linear | None = None,
     ) -> None:
         super().__init__()
-        self.norm, self.place, self.residual, self.project = norm, place, residual, project
+        if (after is not None) != (place == "both"):
+            raise ValueError(f"place {place!r} {'needs' if after is None else 'has no'} norm after the sublayer")
+        self.norm, self.place, self.after = norm, place, after
+        self.residual, self.project = residual, project
         self.drop = Dropout(dropout)
 
     def extra_repr(self) -> str:
         x = "" if not self.residual else "x + " if self.project is None else "xW + "
-        return f"norm({x}f(x))" if self.place == "post" else f"{x}f(norm(x))"
+        return {"post": f"norm({x}f(x))", "pre": f"{x}f(norm(x))", "both": f"{x}after(f(norm(x)))"}[self.place]
 
     def forward(
         self,
         x: Float[Tensor, "b n d"],
         sublayer: Callable[[Tensor], Tensor],
         valid: Bool[Tensor, "b n"] | None = None,
+        *,
+        onto: Float[Tensor, "b n d"] | None = None,
     ) -> Float[Tensor, "b n v"]:
-        """Apply ``sublayer``, a function from tokens to tokens, with norm and residual connection."""
-        change: Tensor = self.drop(sublayer(self.norm(x, valid) if self.place == "pre" else x))
+        """Apply ``sublayer``, a function from tokens to tokens, with norm and residual connection.
+
+        Args:
+            x: the tokens.
+            sublayer: the function.
+            valid: True for tokens, False for padding.
+            onto: what the sublayer's output is added to. Default: ``x``.
+        """
+        change = sublayer(x if self.place == "post" else self.norm(x, valid))
+        change = self.drop(change if self.after is None else self.after(change, valid))
+        x = x if onto is None else onto
         if self.residual and self.project is not None:
             x = self.project(x)
         y = x + change if self.residual else change

@@ -17,7 +17,7 @@ def convert(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Make a model file of a Hugging Face folder: Marian, Pegasus, BART, BERT, DeBERTa, GPT-2, Bloom, T5, ViT and kin.
+    """Make a model file of a Hugging Face folder: Llama, Mistral, Qwen, Gemma, Phi, GPT-2, BERT, BART, T5, ViT and kin.
 
     The tokenizer comes along (tokenizer.json, vocab and merges, SentencePiece), and so do settings of generate (beams,
     lengths, forced and banned tokens), languages, and how a sentence-transformers model pools its vectors. Heads for

@@ -34,7 +34,9 @@ def lean_decoder(model: nn.Module) -> "LeanDecoder | None":
 def _usual(model: Seq2Seq) -> bool:
     stack = model.decoder
     on_cpu = next(model.parameters()).device.type == "cpu"
-    return on_cpu and isinstance(stack, Stack) and _usual_scheme(stack.scheme) and all(map(_usual_layer, stack.layers))
+    if not on_cpu or not isinstance(stack, Stack) or model.output.cap is not None:
+        return False
+    return _usual_scheme(stack.scheme) and all(map(_usual_layer, stack.layers))
 
 
 def _usual_scheme(scheme: RelativePosition | None) -> bool:
@@ -47,7 +49,7 @@ def _usual_layer(layer: nn.Module) -> bool:
     if not isinstance(layer, Layer) or layer.around_cross is None or layer.scheme is not None:
         return False
     around = (layer.around_attention, layer.around_cross, layer.around_feedforward)
-    adds = all(part.residual and part.project is None for part in around)
+    adds = all(part.residual and part.project is None and part.after is None for part in around) and not layer.parallel
     return adds and _usual_attention(layer.attention) and _usual_attention(layer.cross)
 
 
@@ -59,6 +61,9 @@ def _usual_attention(attention: nn.Module | None) -> bool:
         and attention.query.out_features == attention.output.in_features
         and attention.score.formula == "q·k"
         and attention.choice == "soft"
+        and attention.cap is None
+        and attention.kv_heads == attention.heads
+        and attention.query_norm is None
         and attention.path == "auto"
         and not attention.weights.watched
         and not attention.gated
@@ -172,7 +177,8 @@ def _feedforward(module: nn.Module) -> Map:
 def _embed(embedding: Embedding) -> Callable[[Tensor, Tensor, int], Tensor]:
     """(ids (r,), position (1,), length with it) ↦ vectors (r, d)."""
     tokens = embedding.tokens
-    if embedding.norm is not None or embedding.segments is not None or not isinstance(tokens, nn.Embedding):
+    plain = embedding.norm is None and embedding.segments is None and embedding.project is None
+    if not plain or not isinstance(tokens, nn.Embedding):
         return lambda ids, position, end: embedding(ids[:, None], position, end)[:, 0]
     table, scale, place = tokens.weight.detach(), embedding.scale, embedding.position
 

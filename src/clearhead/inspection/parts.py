@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from clearhead.blocks import AddNorm, GatedFeedForward, LayerNorm, Output, RmsNorm, StandardFeedForward
+from clearhead.blocks import AddNorm, GatedFeedForward, LayerNorm, NoNorm, Output, RmsNorm, StandardFeedForward
 from clearhead.errors import ClearheadError
 from clearhead.inspection.record import Record, StackRecord, SublayerRecord
 from clearhead.models import ClassifierModel, EncoderModel, LanguageModel, Model, Seq2Seq
@@ -74,6 +74,8 @@ def why_not(model: Model) -> str | None:
     stack: Any = getattr(model, "decoder", None) or getattr(model, "encoder", None)
     if isinstance(model, EncoderModel) and not isinstance(model, ClassifierModel) and model.output is None:
         return "this encoder gives vectors and no logits"
+    if getattr(getattr(model, "output", None), "cap", None) is not None:
+        return "a cap makes logits of the sums, which are no sums themselves"
     if not hasattr(stack, "final_norm"):
         return "the state of a recurrent network is no sum of what its tokens added, so its logits have no parts"
     for norm in stack.modules():
@@ -82,7 +84,7 @@ def why_not(model: Model) -> str | None:
                 f"norm.axis = {norm.axis} takes mean and deviation over several tokens, "
                 "so that a part of one token would change the others"
             )
-    known = (LayerNorm, RmsNorm)
+    known = (LayerNorm, RmsNorm, NoNorm)
     around = [part.norm for part in stack.layers.modules() if isinstance(part, AddNorm)]
     places = [*around, stack.final_norm, stack.embedding.norm]
     for norm in places:
@@ -145,7 +147,8 @@ def _through_transform(output: Output, x: Tensor, u: Tensor, found: Named) -> Fl
     """Backwards through norm(act(xW + b)), the activation fixed at its own values."""
     transform = output.transform
     assert transform is not None
-    weight, bias = transform.map.weight.double(), transform.map.bias.double()
+    weight = transform.map.weight.double()
+    bias = 0.0 * weight[:, 0] if transform.map.bias is None else transform.map.bias.double()
     z = (x * output.scale) @ weight.T + bias
     active = transform.activation(z)
     u, shift = through_norm(transform.norm, active, u)
@@ -197,7 +200,12 @@ def _stack_parts(
                 u, shift = through_norm(around.norm, before, u)
                 if shift is not None:
                     yield f"norm shift {place}", shift
-            yield from reversed(list(_change_parts(place, sublayer, rows, change, u)))
+            inner = u
+            if around.after is not None:
+                inner, shift = through_norm(around.after, change, u)
+                if shift is not None:
+                    yield f"norm shift {place}", shift
+            yield from reversed(list(_change_parts(place, sublayer, rows, change, inner)))
             if not around.residual:
                 return  # nothing else reaches the logit on its own
             if around.project is not None:
@@ -243,6 +251,9 @@ def _embedding_parts(stack: StackRecord, rows: Tensor, u: Tensor) -> Iterator[tu
     if module.segments is not None:
         segment = module.segments.weight[0] if given.segments is None else module.segments(given.segments)
         terms["segment"] = segment.expand_as(terms["embedding"])
+    if module.project is not None:
+        yield "bias embedding", (u * module.project.bias.detach().double()).sum(-1)
+        u = u @ module.project.weight.detach().double()
     if module.norm is not None:
         whole = torch.stack([term[0, rows].double() for term in terms.values()]).sum(0)
         u, shift = through_norm(module.norm, whole, u)

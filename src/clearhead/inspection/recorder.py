@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from clearhead.attention import AttentionContext, Heads
+from clearhead.attention import AttentionContext, Heads, for_every_head, split_heads
 from clearhead.blocks import AddNorm, Stack, StateAttention
 from clearhead.inspection.gates import HeadedAttention, headed_attentions
 from clearhead.inspection.record import (
@@ -154,7 +154,7 @@ class _Reader:
 
     def _attention(self, part: Heads, on: Bool[Tensor, "h"], tiles: Tiles | None) -> AttentionRecord:
         joined_values = self._out(part.value)
-        values = joined_values.view(*joined_values.shape[:2], part.heads, -1).transpose(1, 2)  # (b, h, m, e)
+        values = for_every_head(split_heads(joined_values, part.kv_heads), part.heads)  # (b, h, m, e)
         if not bool(on.all()):
             values = values * on.to(values)[:, None, None]
         (joined,), _, out = self._calls[id(part.output)][0]

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from clearhead.blocks import AddNorm, Embedding, HeadTransform, Layer, Output, Patches, Stack
+from clearhead.blocks import AddNorm, Embedding, HeadTransform, Layer, NoNorm, Output, Patches, Stack
 from clearhead.positions import AbsolutePosition, NoPosition, scheme_for_heads
 from clearhead.recipe import (
     AttentionSpec,
@@ -45,17 +45,22 @@ def make_stack(
     schemes: list[Any] = [None] * spec.layers
     patches = tokens if isinstance(tokens, Patches) else None
     if spec.position.enters == "embedding":
-        absolute = module_of(spec.position).from_spec(spec.position, width=spec.width, **_where(spec, patches))
+        table = embedding.width or spec.width
+        absolute = module_of(spec.position).from_spec(spec.position, width=table, **_where(spec, patches))
     elif spec.position.per_layer:
         schemes = [_scheme(spec, causal, patches) for _ in schemes]
     else:
         scheme = _scheme(spec, causal, patches)
+        if (near := spec.position.in_windows()) != spec.position:  # layers with windows have a scheme of their own
+            nearby = _scheme(spec.replaced(position=near), causal, patches)
+            schemes = [nearby if spec.attention.sees_window(layer) else None for layer in range(1, spec.layers + 1)]
         if spec.position.per_head:  # layers without some of their heads need the biases of the others alone
             kept = [spec.attention.kept_in(layer) for layer in range(1, spec.layers + 1)]
             schemes = [None if heads is None else scheme_for_heads(scheme, heads) for heads in kept]
+    layers = list(_layers(spec, schemes, cross=cross, memory_width=memory_width, patches=patches))
     return Stack(
         embedding=make_embedding(spec, tokens, embedding, absolute),
-        layers=list(_layers(spec, schemes, cross=cross, memory_width=memory_width, patches=patches)),
+        layers=_shared(layers) if spec.shared else layers,
         causal=causal,
         scheme=scheme,
         final_norm=make_norm(spec.norm, spec.out_width) if spec.norm.has_final else None,
@@ -71,8 +76,9 @@ def make_embedding(
         absolute,
         scaled=embedding.scale == "sqrt" and not isinstance(tokens, Patches),
         segments=embedding.segments,
-        norm=make_norm(spec.norm, spec.width) if embedding.norm else None,
+        norm=make_norm(spec.norm, tokens.embedding_dim) if embedding.norm else None,
         dropout=dropout_rate(spec.dropout.embedding),
+        project=nn.Linear(tokens.embedding_dim, spec.width) if tokens.embedding_dim != spec.width else None,
     )
 
 
@@ -80,8 +86,9 @@ def make_around(spec: ResidualSpec, out_width: int | None = None) -> AddNorm:
     """Make the Add & Norm around one sublayer; x is projected if the sublayer puts out another width."""
     out_width = out_width or spec.width
     return AddNorm(
-        make_norm(spec.norm, spec.width if spec.norm.place == "pre" else out_width),
+        make_norm(spec.norm, out_width if spec.norm.place == "post" else spec.width),
         place=spec.norm.place,
+        after=make_norm(spec.norm, out_width) if spec.norm.place == "both" else None,
         dropout=dropout_rate(spec.dropout.residual),
         residual=spec.residual,
         project=nn.Linear(spec.width, out_width, bias=False) if spec.residual and out_width != spec.width else None,
@@ -124,15 +131,17 @@ def make_output(spec: EmbeddingSpec, tokens: nn.Embedding, width: int) -> Output
     """Make the output layer for vectors of this width, tied to ``tokens`` if the recipe says so."""
     tied = spec.tie in ("auto", "output", "all")
     weight = tokens.weight if tied else torch.empty(tokens.num_embeddings, width)
-    return Output(weight, bias=spec.output_bias, scaled=spec.output_scale == "rsqrt")
+    return Output(weight, bias=spec.output_bias, scaled=spec.output_scale == "rsqrt", cap=spec.output_cap)
 
 
 def make_transform(spec: EncoderModelSpec) -> HeadTransform | None:
     """Make the transform before the logits of masked tokens, with the encoder's kind of norm."""
     if spec.head_transform == "none" or not isinstance(spec.encoder, ResidualSpec):
         return None
-    norm = make_norm(spec.encoder.norm, spec.encoder.width)
-    return HeadTransform(width=spec.encoder.width, activation=spec.head_transform, norm=norm)
+    width, table = spec.encoder.width, spec.embedding.width or spec.encoder.width
+    norm = make_norm(spec.encoder.norm, table)
+    act, bias = spec.head_transform, spec.head_bias
+    return HeadTransform(width=width, out_width=table, activation=act, norm=norm, bias=bias)
 
 
 def _scheme(spec: TransformerSpec, causal: bool, patches: Patches | None) -> Any:
@@ -167,15 +176,31 @@ def _layers(
     for number, scheme in enumerate(schemes, start=1):
         last = number == len(schemes)
         net = spec.feedforward if last else spec.feedforward.replaced(out_width=None)
+        around_attention, around_feedforward = make_around(spec), make_around(spec, net.out_width)
+        if number == 1 and not spec.norm.first:
+            around_attention.norm = NoNorm()
+        if spec.parallel == "one-norm":
+            around_feedforward.norm = around_attention.norm
         yield Layer(
             attention=make_attention(number),
-            around_attention=make_around(spec),
+            around_attention=around_attention,
             cross=None if make_cross is None else make_cross(number),
             around_cross=None if make_cross is None else make_around(spec),
             feedforward=module_of(net).from_spec(net, width=spec.width, dropout=spec.dropout.activation),
-            around_feedforward=make_around(spec, net.out_width),
+            around_feedforward=around_feedforward,
             scheme=scheme,
+            parallel=spec.parallel != "no",
         )
+
+
+def _shared(layers: list[Layer]) -> list[Layer]:
+    """The layers with the weights of the first."""
+    first, *others = layers
+    for other in others:
+        for place, module in other.named_modules():
+            for name in list(module._parameters):
+                setattr(module, name, getattr(first.get_submodule(place), name))
+    return layers
 
 
 def attention_maker(
@@ -192,7 +217,12 @@ def attention_maker(
         sizes["grid"] = patches.grid
     if hasattr(module, "shared_part") and (shared := module.shared_part(spec, width=stack.width)) is not None:
         sizes["shared"] = shared
-    return lambda layer: module.from_spec(spec.in_layer(layer, stack.width), **sizes)
+
+    def make(layer: int) -> Any:
+        own = spec.in_layer(layer, stack.width)
+        return module_of(own).from_spec(own, **sizes)
+
+    return make
 
 
 def make_norm(spec: NormSpec, width: int) -> Any:

@@ -41,7 +41,8 @@ class EncoderModel(Model):
     def from_spec(cls, spec: EncoderModelSpec) -> "EncoderModel":
         """Build from a recipe."""
         width, patches = spec.encoder.width, spec.patches
-        tokens = nn.Embedding(spec.vocabulary.source, width) if patches is None else make_patches(patches, width)
+        narrow = spec.embedding.width or width
+        tokens = nn.Embedding(spec.vocabulary.source, narrow) if patches is None else make_patches(patches, width)
         make = module_of(spec.encoder).from_spec
         return cls(spec, encoder=make(spec.encoder, tokens=tokens, embedding=spec.embedding))
 

@@ -102,7 +102,7 @@ def _check_outline(recipe: Recipe, header: Header) -> None:
     """Check, without any weights, that the header lists exactly the tensors of the recipe, with their shapes."""
     path = header.path
     stacks = [getattr(recipe.model, name) for name in type(recipe.model).model_fields]
-    layers = sum(part.layers for part in stacks if isinstance(part, StackSpec))
+    layers = sum(part.layers for part in stacks if isinstance(part, StackSpec) and not getattr(part, "shared", False))
     if layers > len(header.tensors):  # checked before a module is made for each of them
         raise DamagedFile(f"{path}: lacks weights: {len(header.tensors):,} for {layers:,} layers")
     expected = stored_tensors(outline(recipe.model))

@@ -65,19 +65,20 @@ class SinusoidalPosition(AbsolutePosition):
         layout: the order of sines and cosines: ``interleaved`` (the default), ``halves`` or ``tensor2tensor``; see
             ``sinusoids``.
         base: the base of the frequencies. Default: 10,000.
+        offset: the number of the first position. Default: 0.
     """
 
     table: Float[Tensor, "n d"]
 
-    def __init__(self, *, width: int, layout: Layout = "interleaved", base: float = 10_000.0) -> None:
+    def __init__(self, *, width: int, layout: Layout = "interleaved", base: float = 10_000.0, offset: int = 0) -> None:
         super().__init__()
-        self.width, self.layout, self.base = width, layout, base
+        self.width, self.layout, self.base, self.offset = width, layout, base, offset
         self.register_buffer("table", self._rows(256), persistent=False)
 
     @classmethod
     def from_spec(cls, spec: SinusoidalSpec, *, width: int) -> "SinusoidalPosition":
         """Build from a recipe."""
-        return cls(width=width, layout=spec.layout, base=spec.base)
+        return cls(width=width, layout=spec.layout, base=spec.base, offset=spec.offset)
 
     def _rows(self, length: int) -> Float[Tensor, "n d"]:
         if torch.get_default_device().type == "meta":  # only the shape is asked for; torch's way there is slow
@@ -85,9 +86,10 @@ class SinusoidalPosition(AbsolutePosition):
         return sinusoids(length, self.width, layout=self.layout, base=self.base)
 
     def extra_repr(self) -> str:
-        return self.layout
+        return self.layout + (f" from {self.offset}" if self.offset else "")
 
     def forward(self, positions: Int[Tensor, "*b n"], end: int) -> Float[Tensor, "*b n d"]:
+        positions, end = (positions + self.offset, end + self.offset) if self.offset else (positions, end)
         if is_exporting():  # a table of a fixed length would be the end of the graph's reach
             return _sinusoids_at(positions, self.width, layout=self.layout, base=self.base).to(self.table.dtype)
         if end > len(self.table):

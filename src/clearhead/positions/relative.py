@@ -4,6 +4,8 @@ Shapes: b batch, n queries, m keys, h heads, d features of a head.
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import torch
@@ -107,6 +109,18 @@ class AlibiBias(DistanceBias):
         return -self.slopes.view(-1, *[1] * distances.dim()) * distances.abs()
 
 
+def slow_all(spec: RotarySpec, frequencies: Float[Tensor, "half"]) -> Float[Tensor, "half"]:
+    """ω/f: positions as if they were f times as close (Chen et al. 2023)."""
+    return frequencies / spec.factor
+
+
+def slow_long_waves(spec: RotarySpec, frequencies: Float[Tensor, "half"]) -> Float[Tensor, "half"]:
+    """ω/f for waves of which fewer than ``low`` fit into the original length, ω from ``high`` on, a blend between."""
+    waves = spec.original * frequencies / (2 * math.pi)
+    share = ((waves - spec.low) / (spec.high - spec.low)).clamp(0, 1)
+    return (1 - share) * frequencies / spec.factor + share * frequencies
+
+
 class RotaryPosition(RelativePosition):
     """RoPE: pairs of features of queries and keys are rotated by p · ω_i, so that q·k depends on the distance alone.
 
@@ -114,18 +128,28 @@ class RotaryPosition(RelativePosition):
         head_size: features of a query and of a key in one head, d; even.
         layout: which features are pairs: i and d/2 + i (``halves``, the default), or 2i and 2i + 1 (``interleaved``).
         base: the base of the frequencies. Default: 10,000.
+        features: how many features are rotated, the first ones of a head; the others stay as they are. Default: all.
+        slow: a function that slows frequencies down, for texts longer than those of training. Default: none.
     """
 
     def __init__(
-        self, *, head_size: int, layout: Literal["halves", "interleaved"] = "halves", base: float = 10_000.0
+        self,
+        *,
+        head_size: int,
+        layout: Literal["halves", "interleaved"] = "halves",
+        base: float = 10_000.0,
+        features: int | None = None,
+        slow: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         super().__init__()
-        self.layout, self.base, self.head_size = layout, base, head_size
+        self.layout, self.base, self.features, self.slow = layout, base, features or head_size, slow
+        self.rotates_all = self.features == head_size
 
     def frequencies(self, device: torch.device | None = None) -> Float[Tensor, "half"]:
         """ω_i = base^(−2i/d) in float32, whatever the model's precision: large positions need it."""
-        exponents = torch.arange(0, self.head_size, 2, dtype=torch.float64, device=device) / self.head_size
-        return (self.base**-exponents).float()
+        exponents = torch.arange(0, self.features, 2, dtype=torch.float64, device=device) / self.features
+        frequencies = self.base**-exponents
+        return (frequencies if self.slow is None else self.slow(frequencies)).float()
 
     @classmethod
     def from_spec(
@@ -133,10 +157,11 @@ class RotaryPosition(RelativePosition):
     ) -> "RotaryPosition":
         """Build from a recipe."""
         del heads, value_size, causal
-        return cls(head_size=head_size, layout=spec.layout, base=spec.base)
+        slow = {"none": None, "linear": partial(slow_all, spec), "llama3": partial(slow_long_waves, spec)}[spec.scaling]
+        return cls(head_size=head_size, layout=spec.layout, base=spec.base, features=spec.features, slow=slow)
 
     def extra_repr(self) -> str:
-        return self.layout
+        return self.layout + ("" if self.rotates_all else f", {self.features} features")
 
     def rotate(self, heads: Float[Tensor, "b h n d"], positions: Int[Tensor, "*b n"]) -> Float[Tensor, "b h n d"]:
         """(x₁, x₂) → (x₁ cos − x₂ sin, x₁ sin + x₂ cos) for every pair of features."""
@@ -144,6 +169,12 @@ class RotaryPosition(RelativePosition):
         if positions.dim() == 2:
             angles = angles.unsqueeze(1)  # (b, 1, n, d/2): the same for all heads
         cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
+        if not self.rotates_all:
+            turned = self._turn(heads[..., : self.features], cos, sin)
+            return torch.cat((turned, heads[..., self.features :]), dim=-1)
+        return self._turn(heads, cos, sin)
+
+    def _turn(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Float[Tensor, "b h n d"]:
         if self.layout == "halves":
             first, second = heads.chunk(2, dim=-1)
             return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -71,7 +71,17 @@ class AttentionSpec(KindSpec):
         del layer
         return None
 
-    def in_layer(self, layer: int, width: int) -> Self:
+    @property
+    def same_in_all_layers(self) -> bool:
+        """Whether ``in_layer`` is the same for every layer."""
+        return True
+
+    def sees_window(self, layer: int) -> bool:
+        """Whether a token of this layer, from 1, sees a window around it alone."""
+        del layer
+        return False
+
+    def in_layer(self, layer: int, width: int) -> "AttentionSpec":
         """The attention of one layer, from 1: with the heads that it keeps, whose sizes are as if all were there."""
         kept = self.kept_in(layer)
         if kept is None:
@@ -114,6 +124,11 @@ class FreeHeadsSpec(AttentionSpec):
     def sizes(self, width: int) -> tuple[int, int]:
         """Given sizes, or width / heads."""
         return self.query_size or width // self.heads, self.value_size or width // self.heads
+
+    @property
+    def same_in_all_layers(self) -> bool:
+        """Unless heads are removed from some of them."""
+        return self.kept is None
 
     def kept_in(self, layer: int) -> list[int] | None:
         """What `kept` says, unless it names all heads."""
@@ -158,6 +173,19 @@ class MultiHeadSpec(FreeHeadsSpec):
     """W_O after the heads; without it their concatenation is the output (L3.1)."""
     bias: bool = True
     """A bias in each projection."""
+    output_bias: bool | None = None
+    """A bias in W_O; without it as `bias` says (Qwen2: biases in W_Q, W_K and W_V alone)."""
+    kv_heads: Count | None = None
+    """Heads of keys and values, each shared by heads / kv_heads neighbouring heads of queries (grouped-query
+    attention; 1: multi-query attention); a cache stores these alone. Without it every head has its own."""
+    qk_norm: Literal["none", "rmsnorm", "layernorm"] = "none"
+    """Normalise each query and each key in its head, before positions turn them (Qwen3, Gemma 3: rmsnorm; Phi:
+    layernorm); all heads share the gain."""
+    qk_norm_eps: Annotated[float, Field(ge=0, le=1)] = 1e-6
+    """Keeps the division of `qk_norm` away from zero."""
+    cap: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    """c·tanh(score/c) in place of the scaled score, which so stays within ±c (Gemma 2); the weights must then be
+    formed."""
 
     def refusals(self, place: AttentionPlace) -> Iterator[tuple[str, str]]:
         """Sizes that do not fit each other, and positions that this score cannot carry."""
@@ -167,7 +195,11 @@ class MultiHeadSpec(FreeHeadsSpec):
             return
         even = place.width % self.heads == 0
         query_size, value_size = self.sizes(place.width)
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            yield "kv_heads", f"kv_heads ({self.kv_heads}) must divide heads ({self.heads})"
         if not self.projections:
+            if self.kv_heads not in (None, self.heads):
+                yield "kv_heads", "without projections every head has keys and values of its own, a slice of the tokens"
             if not even or (query_size, value_size) != (place.width // self.heads,) * 2:
                 yield "projections", "without projections a head is a slice of width / heads: give no sizes"
             if place.memory_width != place.width:
@@ -187,6 +219,8 @@ class MultiHeadSpec(FreeHeadsSpec):
 
     def _kept_refusals(self, kept: Kept, place: AttentionPlace) -> Iterator[tuple[str, str]]:
         yield from super()._kept_refusals(kept, place)
+        if self.kv_heads is not None:
+            yield "kept", "heads that share keys and values cannot be removed one by one"
         if not self.projections:
             yield "kept", "without projections a head is a slice of the tokens: it has no weights to remove"
         if not self.output:
@@ -195,7 +229,10 @@ class MultiHeadSpec(FreeHeadsSpec):
     def _position_refusals(self, position: PositionSpec, query_size: int) -> Iterator[tuple[str, str]]:
         if position.multiplies and self.score == "additive":
             yield "score", f"{position.kind} positions act on products q·k, and an additive score is none"
-        if position.rotates and query_size % 2:
+        turned = getattr(position, "features", None)
+        if turned is not None and turned > query_size:
+            yield "query_size", f"{position.kind} turns {turned} features of a head, and it has {query_size}"
+        if position.rotates and turned is None and query_size % 2:
             yield (
                 "query_size",
                 f"{position.kind} turns pairs of features: the head size ({query_size}) must be even",
@@ -215,6 +252,12 @@ class LinformerSpec(MultiHeadSpec):
     """The longest sequence, for which the sums have weights; a longer one is an error."""
     sharing: Literal["none", "headwise", "key-value", "layerwise"] = "headwise"
     """What shares the weights of the sums: nothing, all heads, also keys and values, also all layers of a stack."""
+
+    def refusals(self, place: AttentionPlace) -> Iterator[tuple[str, str]]:
+        """What multi-head attention refuses, and shared keys, which sums over the length do not know."""
+        yield from super().refusals(place)
+        if self.kv_heads not in (None, self.heads):
+            yield "kv_heads", "linformer attention sums up keys and values of every head: leave kv_heads out"
 
 
 class DisentangledSpec(FreeHeadsSpec):

@@ -97,6 +97,8 @@ def _tied_refusals(decoder: DecoderSpec, embedding: EmbeddingSpec) -> Iterator[t
 
 
 def _no_segments(embedding: EmbeddingSpec) -> Iterator[tuple[str, str]]:
+    if embedding.width is not None:
+        yield "embedding.width", "only encoders and classifiers have tables of another width than their stack"
     if embedding.segments:
         yield "embedding.segments", "only encoders and classifiers are told which segment a token belongs to"
 
@@ -203,6 +205,8 @@ class EncoderModelSpec(ModelSpec):
     head_transform: Literal["none"] | Activation = "none"
     """What vectors pass before the logits of `head = tokens`: norm(act(xW + b)) with this activation, as BERT and
     RoBERTa have it, or nothing."""
+    head_bias: bool = True
+    """A bias in the map of `head_transform`; ModernBERT has none."""
     patches: PatchesSpec | None = None
     """Read images instead of token ids; without this table, text."""
 
@@ -217,15 +221,31 @@ class EncoderModelSpec(ModelSpec):
         yield from _stack_refusals("encoder", self.encoder, self.embedding, self.patches)
         if self.patches is not None:
             yield from self._patch_refusals(self.patches)
+        yield from self._narrow_refusals()
         if self.head == "tokens" and self.encoder.out_width != self.encoder.width:
             yield (
                 "head",
                 f"the vectors ({self.encoder.out_width}) must be as wide as the token embedding ({self.encoder.width})",
             )
         yield from self._transform_refusals()
-        for setting, allowed in (("tie", ("auto", "none")), ("output_bias", (False,)), ("output_scale", ("none",))):
+        for setting, allowed in (
+            ("tie", ("auto", "none")),
+            ("output_bias", (False,)),
+            ("output_scale", ("none",)),
+            ("output_cap", (None,)),
+        ):
             if getattr(self.embedding, setting) not in allowed:
                 yield f"embedding.{setting}", "an encoder has no output matrix of its own: model.head makes one"
+
+    def _narrow_refusals(self) -> Iterator[tuple[str, str]]:
+        if self.embedding.width is None:
+            return
+        if self.patches is not None or not isinstance(self.encoder, TransformerEncoderSpec):
+            yield "embedding.width", "only Transformers that read texts have tables of another width"
+        if self.head == "tokens" and self.head_transform == "none" and self.embedding.width != self.encoder.width:
+            yield "head_transform", "must lead from the vectors back to the width of the tables: give an activation"
+        if isinstance(self.encoder, ResidualSpec) and self.encoder.norm.mixes_positions and self.embedding.norm:
+            yield "embedding.width", "statistics over the sequence are not taken over tables of another width"
 
     def _transform_refusals(self) -> Iterator[tuple[str, str]]:
         if self.head_transform == "none":

@@ -15,10 +15,12 @@ class NormSpec(KindSpec):
 
     kind: str
     """Which normalisation: see `clearhead presets --kinds`."""
-    place: Literal["pre", "post"] = "pre"
-    """x + f(norm(x)), or norm(x + f(x)) as in the notes (L0.11)."""
+    place: Literal["pre", "post", "both"] = "pre"
+    """x + f(norm(x)), or norm(x + f(x)) as in the notes (L0.11), or x + norm(f(norm(x))) with two norms (Gemma 2)."""
     final: bool | None = None
-    """One more norm after the last layer; without it: yes for pre, no for post."""
+    """One more norm after the last layer; without it: yes, but for post."""
+    first: bool = True
+    """A norm before the first sublayer of a stack; ModernBERT, which normalises the embedding, has none there."""
     eps: Annotated[float, Field(ge=0, le=1)] = 1e-5
     """Keeps the division away from zero."""
     affine: bool = True
@@ -27,7 +29,7 @@ class NormSpec(KindSpec):
     @property
     def has_final(self) -> bool:
         """Whether the stack ends with a norm of its own."""
-        return self.place == "pre" if self.final is None else self.final
+        return self.place != "post" if self.final is None else self.final
 
     @property
     def mixes_positions(self) -> bool:
@@ -44,6 +46,8 @@ class LayerNormSpec(NormSpec):
     """(x − μ)/σ, per token (L0.10, L2.8)."""
 
     kind: Literal["layernorm"] = "layernorm"
+    shift: bool = True
+    """A learned shift beside the learned scale; ModernBERT has none."""
     eps_place: Literal["inside", "outside"] = "inside"
     """√(σ² + ε), or σ + ε as in the notes (L2.8)."""
     axis: Literal["token", "sequence", "all"] = "token"

@@ -29,6 +29,10 @@ class PositionSpec(KindSpec):
     kind: str
     """Which scheme: see `clearhead presets --kinds`."""
 
+    def in_windows(self) -> "PositionSpec":
+        """The scheme of layers that see a window; ``self``, unless they have another one."""
+        return self
+
     def refusals(self, *, width: int, causal: bool) -> Iterator[tuple[str, str]]:
         """Yield (setting, reason) for what cannot work in a stack of this width; ``..width`` is the stack's own."""
         del width, causal
@@ -49,6 +53,8 @@ class SinusoidalSpec(PositionSpec):
     kind: Literal["sinusoidal"] = "sinusoidal"
     layout: Literal["interleaved", "halves", "tensor2tensor"] = "interleaved"
     """sin, cos in turn (the paper); all sines, then all cosines (MarianMT); the same with i/(d/2−1)."""
+    offset: Annotated[int, Field(ge=0, le=1000)] = 0
+    """The number of the first position: M2M100 has pad + 1."""
     base: Annotated[float, Field(gt=1, le=1e12)] = 10_000.0
     """Sets the wavelengths, from 2π to about 2π times this."""
 
@@ -121,6 +127,33 @@ class RotarySpec(PositionSpec):
     """Which features form a pair: i and i + d/2 (Llama), or 2i and 2i + 1 (GPT-J)."""
     base: Annotated[float, Field(gt=1, le=1e12)] = 10_000.0
     """Sets the wavelengths, from 2π to about 2π times this."""
+    window_base: Annotated[float, Field(gt=1, le=1e12)] | None = None
+    """The base in layers that see a window, if other layers see everything (Gemma 3, ModernBERT); without it `base`."""
+    features: Annotated[int, Field(ge=2, le=1_000_000, multiple_of=2)] | None = None
+    """Features of a head that are turned, the first ones (Phi, GPT-NeoX); without it all of them."""
+    scaling: Literal["none", "linear", "llama3"] = "none"
+    """How angles are slowed down for long texts: not at all; all of them by `factor`; or only those of long wavelengths
+    (Llama 3.1)."""
+    factor: Annotated[float, Field(ge=1, le=1e6)] = 1.0
+    """By how much `scaling` slows angles down."""
+    low: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    """llama3: wavelengths above `original`/`low` are slowed down by `factor` …"""
+    high: Annotated[float, Field(gt=0, le=1e6)] = 4.0
+    """llama3: … those below `original`/`high` not at all, those between in part."""
+    original: Annotated[int, Field(ge=1, le=100_000_000)] = 8192
+    """llama3: the length of the texts that the model was first trained on."""
+
+    def in_windows(self) -> "RotarySpec":
+        """With ``window_base``, if that is given."""
+        return self if self.window_base is None else self.replaced(base=self.window_base, window_base=None)
+
+    def refusals(self, *, width: int, causal: bool) -> Iterator[tuple[str, str]]:
+        """A factor that nothing uses, and bounds in the wrong order."""
+        del width, causal
+        if self.scaling == "none" and self.factor != 1.0:
+            yield "factor", "angles are not slowed down: give scaling, or leave factor out"
+        if self.scaling == "llama3" and self.low >= self.high:
+            yield "low", f"must be less than high ({self.high:g})"
 
 
 register(NoPositionSpec, module="clearhead.positions.absolute:NoPosition", cost="clearhead.costing.forms.position:none")

@@ -126,6 +126,11 @@ class TransformerSpec(ResidualSpec):
     """Self-attention."""
     feedforward: SerializeAsAny[FeedForwardSpec] = StandardSpec()
     """The point-wise net of each layer."""
+    parallel: Literal["no", "one-norm", "two-norms"] = "no"
+    """x + attention(norm(x)) + net(norm(x)) in place of one after the other: with one norm for both (Phi), or with two
+    (GPT-NeoX)."""
+    shared: bool = False
+    """All layers have the same weights (ALBERT): they are stored, counted and trained once, and used in every layer."""
 
     @property
     def out_width(self) -> int:
@@ -149,8 +154,27 @@ class TransformerSpec(ResidualSpec):
         for setting, reason in self.attention.refusals(place):
             yield f"attention.{setting}", reason
         yield from self.surrounding_refusals()
+        yield from self._parallel_refusals()
+        if not self.norm.first and (self.norm.place == "post" or self.parallel == "one-norm"):
+            yield "norm.first", "only a norm of its own before the first sublayer can be left out"
+        if self.shared and not (self.norm.first and self.attention.same_in_all_layers and self.out_width == self.width):
+            yield (
+                "shared",
+                "layers with the same weights are all alike: none lacks a norm or heads, or has its own width",
+            )
+        layers = range(1, self.layers + 1)
+        if self.position.in_windows() != self.position and not any(map(self.attention.sees_window, layers)):
+            yield "position.window_base", "no layer sees a window: use attention.kind = local, or base alone"
         for setting, reason in _grid_refusals(self.position, patches):
             yield f"position.{setting}", reason
+
+    def _parallel_refusals(self) -> Iterator[tuple[str, str]]:
+        if self.parallel == "no":
+            return
+        if self.norm.place != "pre" or not self.residual:
+            yield "parallel", "attention and net side by side are added to x: they need norm.place = pre, and residual"
+        if self.out_width != self.width:
+            yield "parallel", "attention and net side by side are added up: the net cannot put out another width"
 
 
 def _grid_refusals(position: PositionSpec, patches: PatchesSpec | None) -> Iterator[tuple[str, str]]:
@@ -180,6 +204,11 @@ class TransformerDecoderSpec(TransformerSpec, DecoderSpec):
     causal: ClassVar[bool] = True
     crosses: ClassVar[bool] = True
     kind: Literal["transformer"] = "transformer"
+
+    def memory_refusals(self, memory_width: int | None) -> Iterator[tuple[str, str]]:
+        """Side by side, attention and net leave no place for cross-attention between them."""
+        if memory_width is not None and self.parallel != "no":
+            yield "parallel", "cross-attention stands between attention and net: use no"
 
 
 register(

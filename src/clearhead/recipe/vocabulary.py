@@ -22,6 +22,9 @@ class EmbeddingSpec(Spec):
     scale: Literal["sqrt", "none"] = "sqrt"
     """Multiply token embeddings by √d before positions are added (the paper, Marian), or not (BERT, GPT-2); patches
     are never scaled."""
+    width: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Features of the tables, if not the stack's: a linear map then leads from the embedding to the first layer
+    (ALBERT, ELECTRA). Encoders and classifiers of texts only."""
     norm: bool = False
     """Normalise the sum of the embeddings (BERT, BART)."""
     segments: Annotated[int, Field(ge=0, le=1000)] = 0
@@ -32,6 +35,8 @@ class EmbeddingSpec(Spec):
     """A bias on the logits (Marian, BART)."""
     output_scale: Literal["none", "rsqrt"] = "none"
     """Multiply the decoder's output by 1/√d before the logits (T5)."""
+    output_cap: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    """c·tanh(logit/c) in place of each logit, which so stays within ±c (Gemma 2)."""
 
 
 class VocabularySpec(Spec):

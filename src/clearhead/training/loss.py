@@ -27,8 +27,8 @@ def token_loss(
     (1 − ε)·(−log p(y)) + ε·mean_v(−log p(v)), with ε = ``smoothing``, as in ``torch.nn.functional.cross_entropy``.
     """
     states = output.before(states)
-    if len(output.weight) < CHUNKED_FROM:
-        logits = F.linear(states, output.weight, output.bias).float()  # autocast may have computed them in bfloat16
+    if len(output.weight) < CHUNKED_FROM or output.cap is not None:
+        logits = output.after(states).float()  # autocast may have computed them in bfloat16
         return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
     with torch.autocast(states.device.type, enabled=False):  # it does not know products that are written into a buffer
         summed: Tensor = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]

@@ -9,6 +9,7 @@ from typing import Any
 
 from sympy import Expr
 
+from clearhead.costing.forms.norm import token_norm, token_rms
 from clearhead.costing.forms.position import Scheme
 from clearhead.costing.forms.sketch import FLOAT, MASK, ONE, Ledger, Sketch, Storage, Time, product
 from clearhead.recipe import AttentionSpec, FreeHeadsSpec, LinformerSpec, MultiHeadSpec, cost_of
@@ -105,22 +106,45 @@ def project_and_mix(
     """
     ledger, width = x.ledger, x.shape[-1]
     h, q, e = head_sizes(spec, ledger, width, setting.part)
+    g = ledger.letters("g", spec.kv_heads, setting.part) if spec.kv_heads not in (None, spec.heads) else h
 
-    def project(tokens: Sketch, size: Expr, name: str) -> Sketch:
-        return (tokens.linear(h * size, bias=spec.bias, name=name) if spec.projections else tokens).split_heads(h)
+    def project(tokens: Sketch, heads: Expr, size: Expr, name: str) -> Sketch:
+        joined = tokens.linear(heads * size, bias=spec.bias, name=name) if spec.projections else tokens
+        return _normed(spec, joined, heads, name) if name != "value" else joined.split_heads(heads)
 
     def candidates(tokens: Sketch) -> tuple[Sketch, Sketch]:
-        keys, values = setting.scheme.rotate(project(tokens, q, "key")), project(tokens, e, "value")
+        keys, values = setting.scheme.rotate(project(tokens, g, q, "key")), project(tokens, g, e, "value")
         return (keys, values) if shrink is None else (shrink(keys, "keys"), shrink(values, "values"))
 
-    query = setting.scheme.rotate(project(x, q, "query"))
+    query = setting.scheme.rotate(project(x, h, q, "query"))
     keys, values = remembered(x if memory is None else memory, candidates, setting=setting)
     if spec.score == "multiplicative":
         ledger.parameter(h, q, q, name="score.weight")
     ledger.mixes(path=path)
     heads = attend(query, keys, values, spec=spec, setting=setting) if mix is None else mix(query, keys, values)
     joined = heads.join_heads()
-    return joined.linear(width, bias=spec.bias, name="output") if spec.output else joined
+    output_bias = spec.bias if spec.output_bias is None else spec.output_bias
+    return joined.linear(width, bias=output_bias, name="output") if spec.output else joined
+
+
+def _normed(spec: MultiHeadSpec, joined: Sketch, heads: Expr, name: str) -> Sketch:
+    """Queries, or keys, cut into heads; each vector normalised where the recipe asks for it."""
+    if spec.qk_norm == "none":
+        return joined.split_heads(heads)
+    *rows, width = joined.shape
+    size = width / heads
+    for part in ("weight", "bias")[: 2 if spec.qk_norm == "layernorm" else 1]:
+        joined.ledger.parameter(size, kind="vector", name=f"{name}_norm.{part}")
+    by_head = joined.view(*rows, heads, size)
+    normed = token_norm(by_head, affine=True) if spec.qk_norm == "layernorm" else token_rms(by_head, affine=True)
+    return normed.view(*rows, width).split_heads(heads)
+
+
+def for_every_head(shared: Sketch, query: Sketch) -> Sketch:
+    """Keys, or values, that heads share, copied for each of them."""
+    batch, groups, length, size = shared.shape
+    heads = query.shape[1]
+    return shared if groups == heads else shared.view(batch, heads, length, size).copy()
 
 
 def _linformer(spec: LinformerSpec, x: Sketch, memory: Sketch | None = None, *, setting: AttentionSetting) -> Sketch:
@@ -195,9 +219,10 @@ def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHeadSpec, 
     query = _folded(query, spec)
     n, m, scheme = query.shape[-2], keys.shape[-2], setting.scheme
     visible, stepping = setting.visible(n, m), setting.so_far is not None
-    fusable = query.ledger.path == "fused" and spec.score != "additive" and spec.choice == "soft"
+    fusable = query.ledger.path == "fused" and _does_without_weights(spec)
     if fusable and not stepping and scheme.by_blocks is not None:
         query.ledger.save(Storage(scheme.by_blocks * FLOAT))
+        keys, values = for_every_head(keys, query), for_every_head(values, query)
         return without_weights(query, keys, values, visible=visible)
     bias = _bias(query, spec, scheme)
     masked = setting.causal and not stepping
@@ -209,13 +234,17 @@ def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHeadSpec, 
     return _explicit(query, keys, values, spec=spec, scheme=scheme, bias=bias, mask=mask, visible=visible)
 
 
+def _does_without_weights(spec: MultiHeadSpec) -> bool:
+    """Whether a kernel may never hold the weights."""
+    return spec.score != "additive" and spec.choice == "soft" and spec.cap is None
+
+
 def attend_masked(
     query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHeadSpec, scheme: Scheme, mask: Expr, visible: Expr
 ) -> Sketch:
     """The same where a mask of so many entries is always there, which torch's kernel takes as numbers."""
     query = _folded(query, spec)
-    products = spec.score != "additive" and spec.choice == "soft"
-    if query.ledger.path == "fused" and products and not scheme.adds_terms:
+    if query.ledger.path == "fused" and _does_without_weights(spec) and not scheme.adds_terms:
         if query.shape[-1] == values.shape[-1]:
             query.ledger.save(Storage(mask * FLOAT))
         return _fused(query, keys, values, bias=None, masked=True, visible=visible)
@@ -243,17 +272,24 @@ def _explicit(
     mask: Expr | None,
     visible: Expr,
 ) -> Sketch:
+    keys, values = for_every_head(keys, query), for_every_head(values, query)
     if spec.score == "additive":
         scores = _additive(query, keys)
     else:
         scores = query.matmul(keys.transpose(), visible=visible)
         scores = scores if spec.scale == "none" else scores.scale()
+    scores = scores if spec.cap is None else soft_cap(scores)
     if bias is not None:
         scores = scores.add(bias)
     weights = choose(scores, hard=spec.choice == "hard", mask=mask)
     heads = weights.matmul(values, visible=visible)
     places = scheme.value_term(weights)
     return heads if places is None else heads.add(places)
+
+
+def soft_cap(x: Sketch) -> Sketch:
+    """c·tanh(x/c): three operations an entry, of which tanh keeps its result."""
+    return x.scale().apply(keeps="output").scale()
 
 
 def _additive(query: Sketch, keys: Sketch) -> Sketch:
@@ -294,6 +330,7 @@ def _fused(
     if bias is not None and masked:
         bias = bias.masked(Storage(product(query.shape[-2], keys.shape[-2], MASK)))
     if (bias is not None and bias.grad) or query.shape[-1] != values.shape[-1]:
+        keys, values = for_every_head(keys, query), for_every_head(values, query)
         weights = query.matmul(keys.transpose(), visible=visible).softmax()
         return weights.matmul(values, visible=visible)
     if bias is not None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from sympy import Expr
 
+from clearhead.costing.forms.attention import soft_cap
 from clearhead.costing.forms.inputs import Inputs, StackRole
 from clearhead.costing.forms.letters import B, m, n, t
 from clearhead.costing.forms.sketch import ONE, ZERO, Ledger, Sketch
@@ -62,7 +63,8 @@ def logits(spec: ModelSpec, x: Sketch, tokens: Expr) -> Sketch:
             x.ledger.parameter(tokens, x.shape[-1], kind="table")
         if spec.embedding.output_bias:
             x.ledger.parameter(tokens, kind="vector", name="bias")
-        return x.linear(tokens, bias=spec.embedding.output_bias, known=True)
+        found = x.linear(tokens, bias=spec.embedding.output_bias, known=True)
+        return found if spec.embedding.output_cap is None else soft_cap(found)
 
     return x.ledger.measured("output", output, x)
 
@@ -161,12 +163,14 @@ class EncoderForm(Form):
     def _head(self, ledger: Ledger, width: Expr) -> None:
         """Its parameters: a bias, as the matrix is the embedding; and d² + d and a norm's 2d for a transform."""
         ledger.parameter(ledger.letters("V", self.spec.vocabulary.source, "src"), kind="vector", name="bias")
-        encoder = self.spec.encoder
+        encoder, narrow = self.spec.encoder, self.spec.embedding.width
         if self.spec.head_transform != "none" and isinstance(encoder, ResidualSpec):
-            ledger.linear(width, width, name="transform.map")
-            names = ("gain", "shift")[: 2 if encoder.norm.kind == "layernorm" else 1] if encoder.norm.affine else ()
+            table = ledger.letters("E", narrow, "enc") if narrow not in (None, encoder.width) else width
+            ledger.linear(width, table, bias=self.spec.head_bias, name="transform.map")
+            shifts = encoder.norm.kind == "layernorm" and getattr(encoder.norm, "shift", True)
+            names = ("gain", "shift")[: 2 if shifts else 1] if encoder.norm.affine else ()
             for name in names:
-                ledger.parameter(width, kind="vector", name=f"transform.norm.{name}")
+                ledger.parameter(table, kind="vector", name=f"transform.norm.{name}")
 
     def states(self, ledger: Ledger) -> Sketch:
         """The encoder's vectors."""

@@ -46,9 +46,9 @@ class StackRole:
         return self.name[:3]
 
 
-def run_norm(spec: NormSpec, x: Sketch) -> Sketch:
+def run_norm(spec: NormSpec, x: Sketch, name: str = "norm") -> Sketch:
     """A norm in a block of its own."""
-    return x.ledger.measured("norm", lambda y: cost_of(spec)(spec, y), x)
+    return x.ledger.measured(name, lambda y: cost_of(spec)(spec, y), x)
 
 
 def patch_grid(ledger: Ledger, patches: PatchesSpec) -> tuple[Expr, Expr]:
@@ -69,12 +69,13 @@ def embed(
     """scale · tokens[id] + position + segment, normalised where the recipe asks for it."""
     embedding = role.embedding
     width = ledger.letters("d", spec.width, role.part)
+    table = ledger.letters("E", embedding.width, role.part) if embedding.width not in (None, spec.width) else width
     with ledger.block("embedding") as block:
         if inputs.patches is None:
             if not inputs.tied:
-                ledger.parameter(inputs.tokens, width, kind="table", name="tokens.weight", also=inputs.names)
+                ledger.parameter(inputs.tokens, table, kind="table", name="tokens.weight", also=inputs.names)
             ledger.save(ledger.constant(B, inputs.length, size=INDEX).storage)
-            x = ledger.input(B, inputs.length, width)
+            x = ledger.input(B, inputs.length, table)
             x = x.scale() if embedding.scale == "sqrt" else x
         else:
             with ledger.block("tokens"):
@@ -82,10 +83,12 @@ def embed(
         if position is not None and position.enters == "embedding":
             x = cost_of(position)(position, x)
         if embedding.segments:
-            ledger.parameter(embedding.segments, width, kind="table", name="segments.weight")
+            ledger.parameter(embedding.segments, table, kind="table", name="segments.weight")
             x = x.scale()
         if embedding.norm and norm is not None:
             x = run_norm(norm, x)
+        if table != width:
+            x = ledger.measured("project", lambda y: y.linear(width), x)
         block.span = x.time
     return x
 

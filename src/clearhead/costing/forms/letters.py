@@ -48,8 +48,13 @@ class latest(sympy.Function):  # type: ignore[misc]  # noqa: N801 - a function o
 
     @classmethod
     def eval(cls, one: Expr, other: Expr) -> Expr | None:
-        """A number, if both are."""
-        return max(one, other) if one.is_Integer and other.is_Integer else None
+        """A number, if both are; what is never less than a number, beside that number."""
+        if one.is_Integer and other.is_Integer:
+            return max(one, other)
+        for more, number in ((one, other), (other, one)):
+            if number.is_Integer and all(part >= 0 for part in (more - number).as_coefficients_dict().values()):
+                return more
+        return None
 
     def _latex(self, printer: sympy.printing.printer.Printer, exp: str | None = None) -> str:
         inner = ", ".join(printer._print(argument) for argument in self.args)
@@ -68,8 +73,10 @@ class least(sympy.Function):  # type: ignore[misc]  # noqa: N801 - a function of
 
     @classmethod
     def eval(cls, one: Expr, other: Expr) -> Expr | None:
-        """A number, if both are."""
-        return min(one, other) if one.is_Integer and other.is_Integer else None
+        """A number, if both are; 1, beside a length."""
+        if one.is_Integer and other.is_Integer:
+            return min(one, other)
+        return one if one == 1 and other.is_integer and other.is_positive else None
 
     def _latex(self, printer: sympy.printing.printer.Printer, exp: str | None = None) -> str:
         inner = ", ".join(printer._print(argument) for argument in self.args)

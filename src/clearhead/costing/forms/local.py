@@ -31,13 +31,14 @@ def window_pairs(n: Expr, r: Expr, *, both: bool) -> Expr:
 def _local(spec: LocalSpec, x: Sketch, memory: Sketch | None = None, *, setting: AttentionSetting) -> Sketch:
     """4nd² for the projections, and two products of c queries over 2c keys in each of ⌈n/c⌉ blocks."""
     assert memory is None  # a recipe with a window across is refused
-    r, c = _sizes(spec, x.ledger, setting.part)
+    r = x.ledger.letters("r", spec.window, setting.part)
     n, both = x.shape[-2], spec.sides_if(setting.causal) == "both"
 
     def mix(query: Sketch, keys: Sketch, values: Sketch) -> Sketch:
         if n == 1 and setting.so_far is not None:
             near = [part.view(*part.shape[:2], least(setting.so_far, r), part.shape[-1]) for part in (keys, values)]
             return attend(query, *near, spec=spec, setting=setting)
+        c = _block(spec, x.ledger, n, setting.part, both=both)
         count = pieces(n, c)
         mask = x.shape[0] * count * c * 2 * c
         mixed = attend_masked(
@@ -56,8 +57,10 @@ def _local(spec: LocalSpec, x: Sketch, memory: Sketch | None = None, *, setting:
     return project_and_mix(spec, x, None, setting=setting, mix=mix, path=path)
 
 
-def _sizes(spec: LocalSpec, ledger: Ledger, part: str) -> tuple[Expr, Expr]:
-    return ledger.letters("r", spec.window, part), ledger.letters("c", spec.window - 1, part)
+def _block(spec: LocalSpec, ledger: Ledger, n: Expr, part: str, *, both: bool) -> Expr:
+    """Queries of a block: r − 1, or fewer if no key of the line is that far away."""
+    c = ledger.letters("c", spec.window - 1, part)
+    return 2 * least(c / 2, n) if both else least(c, n)
 
 
 def _blocks(heads: Sketch, count: Expr, tokens: Expr) -> Sketch:
@@ -69,8 +72,10 @@ def _blocks(heads: Sketch, count: Expr, tokens: Expr) -> Sketch:
 
 def _extent(spec: LocalSpec, ledger: Ledger, queries: Expr, keys: Expr, part: str) -> tuple[Expr, Expr]:
     """A block of queries and its keys; one query, and its window, in a step of decoding."""
-    r, c = _sizes(spec, ledger, part)
-    return (ONE, least(keys, r)) if queries == 1 else (c, 2 * c)
+    if queries == 1:
+        return ONE, least(keys, ledger.letters("r", spec.window, part))
+    c = _block(spec, ledger, queries, part, both=spec.sides_if(part == "dec") == "both")
+    return c, 2 * c
 
 
 local = AttentionForm(_local, extent=_extent)

@@ -16,8 +16,9 @@ def layernorm(spec: LayerNormSpec, x: Sketch) -> Sketch:
     if spec.axis == "token" and spec.eps_place == "inside":
         if spec.affine:
             x.ledger.parameter(width, kind="vector", name="gain")
+        if spec.affine and spec.shift:
             x.ledger.parameter(width, kind="vector", name="shift")
-        return token_norm(x, affine=spec.affine)
+        return token_norm(x, affine=spec.affine, shift=spec.shift)
     if spec.axis == "token":
         mean = x.sum(*rows, mean=True)
         variance = x.add(mean).apply(keeps="input").sum(*rows, mean=True)
@@ -27,13 +28,14 @@ def layernorm(spec: LayerNormSpec, x: Sketch) -> Sketch:
         variance = x.add(mean).apply(keeps="input").multiply(share).sum(*left)
     deviation = _deviation(variance, outside=spec.eps_place == "outside")
     y = x.add(mean).divide(deviation)
-    return y.gain(width).shift(width) if spec.affine else y
+    y = y.gain(width) if spec.affine else y
+    return y.shift(width) if spec.affine and spec.shift else y
 
 
-def token_norm(x: Sketch, *, affine: bool) -> Sketch:
+def token_norm(x: Sketch, *, affine: bool, shift: bool = True) -> Sketch:
     """torch's kernel for the layer norm of each token."""
     *rows, width = x.shape
-    tokens, scaled = product(*rows), 2 * int(affine)
+    tokens, scaled = product(*rows), int(affine) * (1 + int(shift))
     keeps = (x.storage, Storage(tokens * FLOAT), Storage(tokens * FLOAT))
     return x.kernel(tokens * ((5 + scaled) * width + 2), 2 * lg(width) + 7 + scaled, keeps=keeps)
 
@@ -48,16 +50,21 @@ def _deviation(variance: Sketch, *, outside: bool) -> Sketch:
 
 def rmsnorm(spec: RmsNormSpec, x: Sketch) -> Sketch:
     """4d + 2 operations a token and ⌈log₂ d⌉ + 6 sequential ones; x, 1/rms and what is scaled are kept."""
-    *rows, width = x.shape
-    tokens, affine = product(*rows), int(spec.affine)
-    y = x.kernel(
-        tokens * ((3 + affine) * width + 2),
-        lg(width) + 5 + affine,
-        keeps=(x.storage, Storage(tokens * FLOAT), *_scaled(x.numel, affine)),
-    )
+    y = token_rms(x, affine=spec.affine)
     if spec.affine:
-        x.ledger.parameter(width, kind="vector", name="gain")
+        x.ledger.parameter(x.shape[-1], kind="vector", name="gain")
     return y
+
+
+def token_rms(x: Sketch, *, affine: bool) -> Sketch:
+    """torch's kernel for the root mean square of each token."""
+    *rows, width = x.shape
+    tokens, scaled = product(*rows), int(affine)
+    return x.kernel(
+        tokens * ((3 + scaled) * width + 2),
+        lg(width) + 5 + scaled,
+        keeps=(x.storage, Storage(tokens * FLOAT), *_scaled(x.numel, scaled)),
+    )
 
 
 def _scaled(size: Expr, affine: int) -> tuple[Storage, ...]:

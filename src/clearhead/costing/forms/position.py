@@ -179,9 +179,17 @@ class Rope(Scheme):
     """Pairs of features turned by an angle: four products and two sums a pair."""
 
     ledger: Ledger
+    features: Expr | None = None
+    """How many features are turned; None for all."""
 
     def rotate(self, heads: Sketch) -> Sketch:
         """(x₁ cos − x₂ sin, x₁ sin + x₂ cos); sines and cosines are kept."""
+        if self.features is None:
+            return self._turn(heads)
+        *batch, length, size = heads.shape
+        return self._turn(heads.view(*batch, length, self.features)).beside(heads, *batch, length, size)
+
+    def _turn(self, heads: Sketch) -> Sketch:
         *batch, length, size = heads.shape
         half = heads.view(*batch, length, size / 2)
         cos, sin = self.ledger.constant(length, size / 2), self.ledger.constant(length, size / 2)
@@ -192,5 +200,4 @@ class Rope(Scheme):
 
 def rope(spec: RotarySpec, ledger: Ledger, where: PositionSetting) -> Scheme:
     """No parameters."""
-    del spec, where
-    return Rope(ledger)
+    return Rope(ledger, ledger.letters("d_r", spec.features, where.part) if spec.features else None)

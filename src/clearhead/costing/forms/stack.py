@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 from sympy import Expr, Integer
 
@@ -19,24 +20,39 @@ from clearhead.costing.forms.sketch import ZERO, Ledger, LedgerBlock, Map, Sketc
 from clearhead.recipe import AttentionSpec, PositionSpec, ResidualSpec, TransformerSpec, cost_of
 
 
-def add_and_norm(stack: ResidualSpec, name: str, part: Map, x: Sketch) -> Sketch:
-    """A sublayer inside its Add & Norm: norm(x + f(x)), or x + f(norm(x))."""
+def add_and_norm(
+    stack: ResidualSpec,
+    name: str,
+    part: Map,
+    x: Sketch,
+    *,
+    onto: Sketch | None = None,
+    own_norm: bool = True,
+    normed: bool = True,
+) -> Sketch:
+    """A sublayer inside its Add & Norm: norm(x + f(x)), x + f(norm(x)), or x + after(f(norm(x))).
+
+    ``onto`` is what f(x) is added to, if not x; without ``own_norm`` the norm is that of another sublayer,
+    and without ``normed`` there is none before it.
+    """
     ledger, outside = x.ledger, LedgerBlock(f"around_{name}")
 
-    def norm(y: Sketch) -> Sketch:
-        with ledger.inside(outside):
-            return run_norm(stack.norm, y)
+    def norm(y: Sketch, *, after: bool = False) -> Sketch:
+        with ledger.inside(outside), nullcontext() if own_norm else ledger.without("parameters"):
+            return run_norm(stack.norm, y, "after" if after else "norm")
 
-    change = ledger.measured(name, part, norm(x) if stack.norm.place == "pre" else x)
+    change = ledger.measured(name, part, norm(x) if normed and stack.norm.place != "post" else x)
     taken = ledger.here.parts[-1].span
     ledger.here.parts.append(outside)
+    change = norm(change, after=True) if stack.norm.place == "both" else change
+    began, x = x.time, x if onto is None else onto
     with ledger.inside(outside):
         if stack.residual and change.shape[-1] != x.shape[-1]:  # x is projected to what the sublayer puts out
             y = change.add(ledger.measured("project", lambda z: z.linear(change.shape[-1], bias=False), x))
         else:
             y = x.add(change) if stack.residual else change
     y = norm(y) if stack.norm.place == "post" else y
-    outside.span = y.time.since(x.time).since(taken)
+    outside.span = y.time.since(began).since(taken)
     return y
 
 
@@ -56,6 +72,10 @@ class EqualLayers:
     """Whether heads of self-attention are removed, so that they use a part of the stack's biases alone."""
     ends: bool = False
     """Whether it is the last layer, and its net puts out another width."""
+    normed: bool = True
+    """Whether there is a norm before self-attention."""
+    weights: bool = True
+    """Whether they have weights of their own."""
 
 
 def equal_layers(
@@ -66,20 +86,23 @@ def equal_layers(
     other_end = stack.out_width != stack.width
     signatures = {number: () if tuned is None else tuned(number) for number in range(1, stack.layers + 1)}
 
-    def own(number: int) -> tuple[AttentionSpec, AttentionSpec | None, bool, tuple[bool, ...]]:
+    unlike_first = stack.shared or not stack.norm.first
+
+    def own(number: int) -> tuple[AttentionSpec, AttentionSpec | None, bool, bool, tuple[bool, ...]]:
         across = None if cross is None else cross.in_layer(number, stack.width)
         attention = stack.attention.in_layer(number, stack.width)
-        return attention, across, other_end and number == stack.layers, signatures[number]
+        return attention, across, other_end and number == stack.layers, unlike_first and number == 1, signatures[number]
 
-    alike = len(set(signatures.values())) == 1
-    if alike and not other_end and all(getattr(kind, "kept", None) is None for kind in (stack.attention, cross)):
-        yield EqualLayers(0, stack.layers, stack.attention, cross, fewer=False)
+    alike = len(set(signatures.values())) == 1 and (not unlike_first or stack.layers == 1)
+    if alike and not other_end and all(kind is None or kind.same_in_all_layers for kind in (stack.attention, cross)):
+        yield EqualLayers(0, stack.layers, stack.attention, cross, fewer=False, normed=stack.norm.first)
         return
     first = 0
-    for (attention, across, ends, _), group in groupby(range(1, stack.layers + 1), key=own):
+    for (attention, across, ends, begins, _), group in groupby(range(1, stack.layers + 1), key=own):
         count = len(list(group))
         fewer = attention.heads != stack.attention.heads
-        yield EqualLayers(first, count, attention, across, fewer=fewer, ends=ends)
+        normed, weights = stack.norm.first or not begins, not stack.shared or begins
+        yield EqualLayers(first, count, attention, across, fewer=fewer, ends=ends, normed=normed, weights=weights)
         first += count
 
 
@@ -93,23 +116,27 @@ def layer(
     memory: Sketch | None = None,
     across: AttentionSetting | None = None,
     ends: bool = False,
+    normed: bool = True,
 ) -> Map:
     """Self-attention, perhaps attention over a memory, and the point-wise net, each inside its Add & Norm.
 
     ``own_scheme`` is given if every layer has relative positions of its own; ``ends`` if it is the last layer, and its
-    net puts out another width.
+    net puts out another width; ``normed`` if a norm stands before self-attention.
     """
 
-    def around(name: str, part: Map, x: Sketch) -> Sketch:
-        return add_and_norm(stack, name, part, x)
+    def around(name: str, part: Map, x: Sketch, **how: Any) -> Sketch:
+        return add_and_norm(stack, name, part, x, **how)
 
     def one(x: Sketch) -> Sketch:
         own = setting if own_scheme is None else replace(setting, scheme=own_scheme(x.ledger))
-        x = around("attention", lambda y: cost_of(attention)(attention, y, setting=own), x)
-        if cross is not None:
-            x = around("cross", lambda y: cost_of(cross)(cross, y, memory, setting=across), x)
         net = stack.feedforward if ends else stack.feedforward.replaced(out_width=None)
-        return around("feedforward", lambda y: cost_of(net)(net, y, part=setting.part), x)
+        run_net = partial(cost_of(net), net, part=setting.part)
+        y = around("attention", lambda z: cost_of(attention)(attention, z, setting=own), x, normed=normed)
+        if stack.parallel != "no":
+            return around("feedforward", run_net, x, onto=y, own_norm=stack.parallel == "two-norms")
+        if cross is not None:
+            y = around("cross", lambda z: cost_of(cross)(cross, z, memory, setting=across), y)
+        return around("feedforward", run_net, y)
 
     return one
 
@@ -171,7 +198,8 @@ class TransformerForm:
                     attention_form(kind).shared(kind, ledger, x.shape[-1], mark)
             for group in groups:
                 one = self._layer(group, role, setting, position_setting)
-                x = ledger.repeat(self._name(group), group.count, self._times(group, ledger, part), one, x)
+                with nullcontext() if group.weights else ledger.without("parameters"):
+                    x = ledger.repeat(self._name(group), group.count, self._times(group, ledger, part), one, x)
             if spec.norm.has_final:
                 x = ledger.measured("final_norm", lambda y: cost_of(spec.norm)(spec.norm, y), x)
             block.span = x.time
@@ -201,6 +229,7 @@ class TransformerForm:
             memory=role.memory,
             across=AttentionSetting(part="cross", stored=role.stored),
             ends=group.ends,
+            normed=group.normed,
         )
 
     def out_width(self, ledger: Ledger) -> Expr:

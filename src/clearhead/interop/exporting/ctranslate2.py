@@ -89,6 +89,8 @@ def refusals(spec: ModelSpec) -> Iterator[str]:
             yield "model.cross.attention.heads differs from the decoder's"
         if stacks["encoder"].norm.eps != stacks["decoder"].norm.eps:
             yield "model.encoder.norm.eps differs from the decoder's"
+    if spec.embedding.output_cap is not None:
+        yield "model.embedding.output_cap"
     if spec.vocabulary.first is None or spec.vocabulary.eos is None:
         yield "model.vocabulary does not say how answers begin and end"
 
@@ -99,6 +101,10 @@ def _stack_refusals(name: str, stack: StackSpec, *, alone: bool) -> Iterator[str
     norm = part.norm
     if getattr(norm, "axis", "token") != "token" or getattr(norm, "eps_place", "inside") != "inside" or not norm.affine:
         yield f"model.{name}.norm is not one of each token with a gain and ε inside the root"
+    if norm.place == "both" or not getattr(norm, "shift", True) or part.parallel != "no":
+        yield f"model.{name} has norms after its sublayers or without a shift, or sublayers side by side"
+    if getattr(part.position, "features", None) is not None or getattr(part.position, "scaling", "none") != "none":
+        yield f"model.{name}.position turns a part of the features, or slows angles down"
     if not part.residual or part.out_width != part.width:
         yield f"model.{name} has layers without a residual connection, or of another width"
     if part.feedforward.kind not in ("standard", "gated"):
@@ -117,6 +123,10 @@ def _attention_refusals(name: str, attention: Any, width: int) -> Iterator[str]:
         yield f"model.{name}.attention lacks projections"
     if getattr(attention, "kept", None) is not None:
         yield f"model.{name}.attention.kept: its layers have different heads"
+    if attention.qk_norm != "none" or attention.cap is not None or attention.output_bias not in (None, attention.bias):
+        yield f"model.{name}.attention normalises queries and keys, caps scores, or has biases in some maps alone"
+    if attention.kv_heads not in (None, attention.heads):
+        yield f"model.{name}.attention.kv_heads: heads that share keys and values are not exported"
     query, value = attention.sizes(width)
     if query != value:
         yield f"model.{name}.attention has queries of {query} and values of {value} features"
@@ -197,7 +207,8 @@ def _positions(stack: Stack) -> np.ndarray:
     """The vectors that are added to the embeddings."""
     position, width = stack.embedding.position, stack.embedding.tokens.embedding_dim
     if isinstance(position, SinusoidalPosition):
-        return _numbers(sinusoids(_ROWS, width, layout=position.layout, base=position.base))
+        table = sinusoids(_ROWS + position.offset, width, layout=position.layout, base=position.base)
+        return _numbers(table[position.offset :])
     if isinstance(position, LearnedPosition):
         return _numbers(position.table.weight[position.offset :])
     return np.zeros((_ROWS, width), dtype=np.float32)

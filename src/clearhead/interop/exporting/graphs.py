@@ -278,14 +278,14 @@ def _past_ports(model: Seq2Seq | LanguageModel) -> list[Port]:
         sizes = heads.query_size, _value_size(heads, model.spec.decoder.width)
         for what, size in zip(("key", "value"), sizes, strict=True):
             ports.append(
-                Port(f"past_{index}_{what}", ("lines", None, "past", None), torch.zeros(2, heads.heads, 3, size))
+                Port(f"past_{index}_{what}", ("lines", None, "past", None), torch.zeros(2, heads.kv_heads, 3, size))
             )
     return ports
 
 
 def _value_size(heads: Heads, width: int) -> int:
     features = heads.value.out_features if isinstance(heads.value, nn.Linear) else width
-    return features // heads.heads
+    return features // heads.kv_heads
 
 
 @contextmanager

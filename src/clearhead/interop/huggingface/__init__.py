@@ -13,7 +13,20 @@ from typing import Any
 
 from clearhead.data import Codec
 from clearhead.errors import RecipeError, UnsupportedModel
-from clearhead.interop.huggingface import bart, bert, bloom, deberta, gpt2, t5, vit
+from clearhead.interop.huggingface import (
+    albert,
+    bart,
+    bert,
+    bloom,
+    deberta,
+    gemma,
+    gpt2,
+    llama,
+    modernbert,
+    neox,
+    t5,
+    vit,
+)
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.folder import read_config, read_weights
 from clearhead.interop.huggingface.generation import read_generation
@@ -28,13 +41,26 @@ PLANS: dict[str, Callable[[ForeignConfig, ForeignWeights], Plan]] = {
     "bart": bart.plan_bart,
     "mbart": bart.plan_mbart,
     "pegasus": bart.plan_pegasus,
+    "m2m_100": bart.plan_m2m100,
+    "albert": albert.plan_albert,
     "bert": bert.plan_bert,
+    "electra": albert.plan_electra,
+    "modernbert": modernbert.plan_modernbert,
     "roberta": bert.plan_roberta,
     "distilbert": bert.plan_distilbert,
     "bloom": bloom.plan_bloom,
     "deberta": deberta.plan_deberta,
     "deberta-v2": deberta.plan_deberta_v2,
+    "gemma": gemma.plan_gemma,
+    "gemma2": gemma.plan_gemma2,
+    "gemma3_text": gemma.plan_gemma3,
     "gpt2": gpt2.plan_gpt2,
+    "gpt_neox": neox.plan_gpt_neox,
+    "llama": llama.plan_llama,
+    "mistral": llama.plan_mistral,
+    "phi": neox.plan_phi,
+    "qwen2": llama.plan_qwen2,
+    "qwen3": llama.plan_qwen3,
     "t5": t5.plan_t5,
     "vit": vit.plan_vit,
 }

@@ -1,5 +1,5 @@
 """BART and its relatives: Marian (sinusoidal, post-LN), Pegasus (sinusoidal, pre-LN), BART (learned, post-LN), mBART
-(learned, pre-LN).
+(learned, pre-LN), M2M100 (sinusoidal, pre-LN).
 
 A model of ours with interleaved sinusoids becomes one of theirs, whose sines come before the cosines, by putting the
 features of every vector into another order, which changes no result. The setting ``clearhead_sinusoids`` of such a
@@ -69,6 +69,21 @@ def plan_pegasus(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     tables = ("encoder.embed_positions.weight", "decoder.embed_positions.weight")
     _check_sinusoids(weights, tables)
     return _reordered(_plan(model, weights, left_behind=tables), layout)
+
+
+def plan_m2m100(config: ForeignConfig, weights: ForeignWeights) -> Plan:
+    """M2M100 and NLLB: mBART with sinusoids, counted from pad + 1, in the layout of tensor2tensor."""
+    defaults: dict[str, int | None] = {"pad": 1, "bos": 0, "eos": 2, "start": 2}
+    model = _model(config, weights, vocabulary=128112, tokens=defaults, activation="relu", dropped_layers=True)
+    pad = model["vocabulary"]["pad"]
+    if not isinstance(pad, int):
+        raise UnsupportedModel(f"{config.path}: pad_token_id = null: M2M100's positions are counted from it")
+    model["position"] = {"kind": "sinusoidal", "layout": "tensor2tensor", "offset": pad + 1}
+    model["norm"]["place"] = "pre"
+    model["embedding"]["scale"] = "sqrt" if config.take("scale_embedding", True) else "none"
+    config.take("max_position_embeddings", 1024)  # sinusoids have no longest length
+    tables = ("encoder.embed_positions.weights", "decoder.embed_positions.weights")
+    return _plan(model, weights, left_behind=tables)
 
 
 def _sinusoids(config: ForeignConfig, model: dict[str, Any]) -> str:
@@ -146,18 +161,24 @@ def _learned_positions(config: ForeignConfig, model: dict[str, Any]) -> None:
 
 
 def _model(
-    config: ForeignConfig, weights: ForeignWeights, *, vocabulary: int, tokens: dict[str, int | None]
+    config: ForeignConfig,
+    weights: ForeignWeights,
+    *,
+    vocabulary: int,
+    tokens: dict[str, int | None],
+    activation: str = "gelu",
+    dropped_layers: bool = False,
 ) -> dict[str, Any]:
-    """The plan that all three share."""
+    """The plan that all of them share; ``dropped_layers`` if training may leave layers out."""
     weights.drop_prefix("model.")
     config.only("is_encoder_decoder", True)
-    config.only("encoder_layerdrop", 0, 0.0)
-    config.only("decoder_layerdrop", 0, 0.0)
+    for side in ("encoder", "decoder"):
+        config.take(f"{side}_layerdrop", 0.0) if dropped_layers else config.only(f"{side}_layerdrop", 0, 0.0)
     config.only("add_bias_logits", False)
     config.only("tie_word_embeddings", True)
     config.only("num_hidden_layers", config.take("encoder_layers", 12))  # another name for it
     config.take("classifier_dropout", None)  # belongs to heads for other tasks
-    activation = config.activation("activation_function", "gelu")
+    activation = config.activation("activation_function", activation)
     size = config.take("vocab_size", vocabulary)
     return {
         "family": "seq2seq",

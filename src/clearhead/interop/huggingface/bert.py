@@ -31,10 +31,10 @@ _DISTILBERT_LAYER = {
 def plan_bert(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     """BERT; a classification head reads the pooler's output."""
     weights.drop_prefix("bert.")
-    model = _bert(config, vocabulary=30522, pad=0, bos=None, eos=None)
+    model = bert_model(config, vocabulary=30522, pad=0, bos=None, eos=None)
     model["position"] = {"kind": "learned", "size": config.take("max_position_embeddings", 512)}
     left_behind = ("embeddings.position_ids", r"cls\..*")
-    plan = _plan(config, model, weights, head="classifier", pooler="pooler.dense", left_behind=left_behind)
+    plan = bert_plan(config, model, weights, head="classifier", pooler="pooler.dense", left_behind=left_behind)
     parts = {"map": "cls.predictions.transform.dense", "norm": "cls.predictions.transform.LayerNorm"}
     return with_token_head(plan, weights, parts, bias="cls.predictions.bias", decoder="cls.predictions.decoder")
 
@@ -42,7 +42,7 @@ def plan_bert(config: ForeignConfig, weights: ForeignWeights) -> Plan:
 def plan_roberta(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     """RoBERTa: positions start at pad + 1; its classification head has its own pooler."""
     weights.drop_prefix("roberta.")
-    model = _bert(config, vocabulary=50265, pad=1, bos=0, eos=2)
+    model = bert_model(config, vocabulary=50265, pad=1, bos=0, eos=2)
     pad = model["vocabulary"]["pad"]
     if not isinstance(pad, int):
         raise UnsupportedModel(f"{config.path}: pad_token_id = null: RoBERTa's positions are counted from it")
@@ -51,7 +51,7 @@ def plan_roberta(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     model["position"] = {"kind": "learned", "size": rows - offset, "offset": offset}
     left_behind = ("embeddings.position_ids", r"lm_head\..*")
     classifies = "classifier.out_proj.weight" in weights
-    plan = _plan(
+    plan = bert_plan(
         config,
         model,
         weights,
@@ -114,15 +114,27 @@ def with_token_head(
     return Plan(plan.model | head, names, plan.left_behind, {**plan.copies, **copies})
 
 
-def _bert(config: ForeignConfig, *, vocabulary: int, pad: int, bos: int | None, eos: int | None) -> dict[str, Any]:
+def bert_model(
+    config: ForeignConfig,
+    *,
+    vocabulary: int,
+    pad: int,
+    bos: int | None,
+    eos: int | None,
+    activation: str = "gelu",
+    width: int = 768,
+    heads: int = 12,
+    hidden: int | None = None,
+) -> dict[str, Any]:
+    """The recipe's ``model`` that BERT and its relatives share; the arguments are transformers' defaults."""
     config.only("position_embedding_type", "absolute")
     config.take("tie_word_embeddings", True)  # concerns the head for masked tokens
     model = _encoder(
         layers=config.take("num_hidden_layers", 12),
-        width=config.take("hidden_size", 768),
-        heads=config.take("num_attention_heads", 12),
-        hidden=config.take("intermediate_size", 3072),
-        activation=config.activation("hidden_act", "gelu"),
+        width=config.take("hidden_size", width),
+        heads=config.take("num_attention_heads", heads),
+        hidden=config.take("intermediate_size", hidden or 4 * width),
+        activation=config.activation("hidden_act", activation),
         eps=config.take("layer_norm_eps", 1e-12),
         dropout=(rate := config.take("hidden_dropout_prob", 0.1)),
         attention_dropout=config.take("attention_probs_dropout_prob", 0.1),
@@ -171,7 +183,7 @@ def _vocabulary(
     }
 
 
-def _plan(
+def bert_plan(
     config: ForeignConfig,
     model: dict[str, Any],
     weights: ForeignWeights,
@@ -180,6 +192,7 @@ def _plan(
     pooler: str,
     left_behind: tuple[str, ...],
 ) -> Plan:
+    """Where each weight comes from; a classifier if there is a head of this name."""
     weights.rename(r"LayerNorm\.gamma$", "LayerNorm.weight")  # as the first checkpoints call them
     weights.rename(r"LayerNorm\.beta$", "LayerNorm.bias")
     names = _embedding_names() | _layer_names(model, "encoder.layer.", _BERT_LAYER)

@@ -32,18 +32,25 @@ class Description:
     settings: dict[str, Any]
 
 
-def _at(spec: Any, path: str, default: Any) -> Any:
+def at(spec: Any, path: str, default: Any) -> Any:
     """A setting by its dotted name; the default if there is none."""
     for name in path.split("."):
         spec = getattr(spec, name, None)
     return default if spec is None else spec
 
 
-def _rate(value: Any) -> float:
+def rate(value: Any) -> float:
+    """A rate of dropout; ``auto`` is 0.1."""
     return float(value) if isinstance(value, int | float) else 0.1
 
 
-def _tokens(spec: ModelSpec) -> dict[str, Any]:
+def their_activation(name: str) -> str:
+    """What they call an activation."""
+    return _THEIRS[name]
+
+
+def token_ids(spec: ModelSpec) -> dict[str, Any]:
+    """The special tokens."""
     vocabulary = spec.vocabulary
     return {"pad_token_id": vocabulary.pad, "bos_token_id": vocabulary.bos, "eos_token_id": vocabulary.eos}
 
@@ -51,26 +58,26 @@ def _tokens(spec: ModelSpec) -> dict[str, Any]:
 def _bart_like(spec: ModelSpec) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "vocab_size": spec.vocabulary.source,
-        "d_model": _at(spec, "encoder.width", 8),
-        "activation_function": _THEIRS[_at(spec, "encoder.feedforward.activation", "relu")],
+        "d_model": at(spec, "encoder.width", 8),
+        "activation_function": _THEIRS[at(spec, "encoder.feedforward.activation", "relu")],
         "scale_embedding": spec.embedding.scale == "sqrt",
-        "dropout": _rate(_at(spec, "encoder.dropout.residual", 0.1)),
-        "attention_dropout": _rate(_at(spec, "encoder.dropout.attention", 0.0)),
-        "activation_dropout": _rate(_at(spec, "encoder.dropout.activation", 0.0)),
+        "dropout": rate(at(spec, "encoder.dropout.residual", 0.1)),
+        "attention_dropout": rate(at(spec, "encoder.dropout.attention", 0.0)),
+        "activation_dropout": rate(at(spec, "encoder.dropout.activation", 0.0)),
         "init_std": spec.init.std,
         "decoder_start_token_id": spec.vocabulary.first,
         "forced_eos_token_id": None,
         "is_encoder_decoder": True,
     }
     for side in ("encoder", "decoder"):
-        settings[f"{side}_layers"] = _at(spec, f"{side}.layers", 1)
-        settings[f"{side}_attention_heads"] = _at(spec, f"{side}.attention.heads", 1)
-        settings[f"{side}_ffn_dim"] = _at(spec, f"{side}.feedforward.width", 8)
-    return settings | _tokens(spec)
+        settings[f"{side}_layers"] = at(spec, f"{side}.layers", 1)
+        settings[f"{side}_attention_heads"] = at(spec, f"{side}.attention.heads", 1)
+        settings[f"{side}_ffn_dim"] = at(spec, f"{side}.feedforward.width", 8)
+    return settings | token_ids(spec)
 
 
 def _sinusoids(spec: ModelSpec) -> dict[str, Any]:
-    interleaved = _at(spec, "encoder.position.layout", "halves") == "interleaved"
+    interleaved = at(spec, "encoder.position.layout", "halves") == "interleaved"
     note = {"clearhead_sinusoids": "interleaved"} if interleaved else {}
     return {"max_position_embeddings": 1024} | note
 
@@ -93,42 +100,48 @@ def pegasus(spec: ModelSpec) -> Description:
 
 def bart(spec: ModelSpec) -> Description:
     """BART: post-LN, learned positions."""
-    size = {"max_position_embeddings": _at(spec, "encoder.position.size", 64)}
+    size = {"max_position_embeddings": at(spec, "encoder.position.size", 64)}
     return Description("bart", "BartConfig", "BartForConditionalGeneration", _bart_like(spec) | size)
 
 
 def mbart(spec: ModelSpec) -> Description:
     """mBART: pre-LN, learned positions."""
-    size = {"max_position_embeddings": _at(spec, "encoder.position.size", 64)}
+    size = {"max_position_embeddings": at(spec, "encoder.position.size", 64)}
     return Description("mbart", "MBartConfig", "MBartForConditionalGeneration", _bart_like(spec) | size)
+
+
+def m2m100(spec: ModelSpec) -> Description:
+    """M2M100: pre-LN, sinusoids of tensor2tensor that begin after the padding's id."""
+    settings = _bart_like(spec) | {"max_position_embeddings": 1024}
+    return Description("m2m_100", "M2M100Config", "M2M100ForConditionalGeneration", settings)
 
 
 def t5(spec: ModelSpec) -> Description:
     """T5, or T5 1.1 if it is gated."""
-    attention = _at(spec, "encoder.attention", None)
-    width = _at(spec, "encoder.width", 8)
-    activation = _THEIRS[_at(spec, "encoder.feedforward.activation", "relu")]
-    gated = _at(spec, "encoder.feedforward.kind", "standard") == "gated"
+    attention = at(spec, "encoder.attention", None)
+    width = at(spec, "encoder.width", 8)
+    activation = _THEIRS[at(spec, "encoder.feedforward.activation", "relu")]
+    gated = at(spec, "encoder.feedforward.kind", "standard") == "gated"
     tied = spec.embedding.tie == "all"
     scaled = spec.embedding.output_scale == "rsqrt"
     settings: dict[str, Any] = {
         "vocab_size": spec.vocabulary.source,
         "d_model": width,
         "d_kv": attention.sizes(width)[0] if attention is not None else 1,
-        "d_ff": _at(spec, "encoder.feedforward.width", 8),
-        "num_layers": _at(spec, "encoder.layers", 1),
-        "num_decoder_layers": _at(spec, "decoder.layers", 1),
-        "num_heads": _at(spec, "encoder.attention.heads", 1),
-        "relative_attention_num_buckets": _at(spec, "encoder.position.buckets", 32),
-        "relative_attention_max_distance": _at(spec, "encoder.position.max_distance", 128),
-        "dropout_rate": _rate(_at(spec, "encoder.dropout.residual", 0.1)),
-        "layer_norm_epsilon": _at(spec, "encoder.norm.eps", 1e-6),
+        "d_ff": at(spec, "encoder.feedforward.width", 8),
+        "num_layers": at(spec, "encoder.layers", 1),
+        "num_decoder_layers": at(spec, "decoder.layers", 1),
+        "num_heads": at(spec, "encoder.attention.heads", 1),
+        "relative_attention_num_buckets": at(spec, "encoder.position.buckets", 32),
+        "relative_attention_max_distance": at(spec, "encoder.position.max_distance", 128),
+        "dropout_rate": rate(at(spec, "encoder.dropout.residual", 0.1)),
+        "layer_norm_epsilon": at(spec, "encoder.norm.eps", 1e-6),
         "feed_forward_proj": ("gated-gelu" if activation == "gelu_new" else f"gated-{activation}")
         if gated
         else activation,
         "tie_word_embeddings": tied,
         "decoder_start_token_id": spec.vocabulary.first,
-    } | _tokens(spec)
+    } | token_ids(spec)
     if scaled != tied:
         settings["scale_decoder_outputs"] = scaled
     return Description("t5", "T5Config", "T5ForConditionalGeneration", settings)
@@ -136,21 +149,21 @@ def t5(spec: ModelSpec) -> Description:
 
 def gpt2(spec: ModelSpec) -> Description:
     """GPT-2: pre-LN, learned positions."""
-    width = _at(spec, "decoder.width", 8)
+    width = at(spec, "decoder.width", 8)
     settings = {
         "vocab_size": spec.vocabulary.target,
         "n_embd": width,
-        "n_layer": _at(spec, "decoder.layers", 1),
-        "n_head": _at(spec, "decoder.attention.heads", 1),
-        "n_inner": _at(spec, "decoder.feedforward.width", 4 * width),
-        "n_positions": _at(spec, "decoder.position.size", 64),
-        "activation_function": _THEIRS[_at(spec, "decoder.feedforward.activation", "gelu-tanh")],
-        "layer_norm_epsilon": _at(spec, "decoder.norm.eps", 1e-5),
-        "resid_pdrop": _rate(_at(spec, "decoder.dropout.residual", 0.1)),
-        "embd_pdrop": _rate(_at(spec, "decoder.dropout.embedding", 0.1)),
-        "attn_pdrop": _rate(_at(spec, "decoder.dropout.attention", 0.1)),
+        "n_layer": at(spec, "decoder.layers", 1),
+        "n_head": at(spec, "decoder.attention.heads", 1),
+        "n_inner": at(spec, "decoder.feedforward.width", 4 * width),
+        "n_positions": at(spec, "decoder.position.size", 64),
+        "activation_function": _THEIRS[at(spec, "decoder.feedforward.activation", "gelu-tanh")],
+        "layer_norm_epsilon": at(spec, "decoder.norm.eps", 1e-5),
+        "resid_pdrop": rate(at(spec, "decoder.dropout.residual", 0.1)),
+        "embd_pdrop": rate(at(spec, "decoder.dropout.embedding", 0.1)),
+        "attn_pdrop": rate(at(spec, "decoder.dropout.attention", 0.1)),
         "initializer_range": spec.init.std,
-    } | _tokens(spec)
+    } | token_ids(spec)
     return Description("gpt2", "GPT2Config", "GPT2LMHeadModel", settings)
 
 
@@ -158,42 +171,42 @@ def bloom(spec: ModelSpec) -> Description:
     """Bloom: pre-LN, ALiBi, a norm after the embedding."""
     settings = {
         "vocab_size": spec.vocabulary.target,
-        "hidden_size": _at(spec, "decoder.width", 8),
-        "n_layer": _at(spec, "decoder.layers", 1),
-        "n_head": _at(spec, "decoder.attention.heads", 1),
-        "layer_norm_epsilon": _at(spec, "decoder.norm.eps", 1e-5),
-        "hidden_dropout": _rate(_at(spec, "decoder.dropout.residual", 0.0)),
-        "attention_dropout": _rate(_at(spec, "decoder.dropout.attention", 0.0)),
+        "hidden_size": at(spec, "decoder.width", 8),
+        "n_layer": at(spec, "decoder.layers", 1),
+        "n_head": at(spec, "decoder.attention.heads", 1),
+        "layer_norm_epsilon": at(spec, "decoder.norm.eps", 1e-5),
+        "hidden_dropout": rate(at(spec, "decoder.dropout.residual", 0.0)),
+        "attention_dropout": rate(at(spec, "decoder.dropout.attention", 0.0)),
         "initializer_range": spec.init.std,
-    } | _tokens(spec)
+    } | token_ids(spec)
     return Description("bloom", "BloomConfig", "BloomForCausalLM", settings)
 
 
 def _bert_settings(spec: ModelSpec) -> dict[str, Any]:
     return {
         "vocab_size": spec.vocabulary.source,
-        "hidden_size": _at(spec, "encoder.width", 8),
-        "num_hidden_layers": _at(spec, "encoder.layers", 1),
-        "num_attention_heads": _at(spec, "encoder.attention.heads", 1),
-        "intermediate_size": _at(spec, "encoder.feedforward.width", 8),
-        "hidden_act": _THEIRS[_at(spec, "encoder.feedforward.activation", "gelu")],
-        "layer_norm_eps": _at(spec, "encoder.norm.eps", 1e-12),
-        "hidden_dropout_prob": _rate(_at(spec, "encoder.dropout.residual", 0.1)),
-        "attention_probs_dropout_prob": _rate(_at(spec, "encoder.dropout.attention", 0.1)),
+        "hidden_size": at(spec, "encoder.width", 8),
+        "num_hidden_layers": at(spec, "encoder.layers", 1),
+        "num_attention_heads": at(spec, "encoder.attention.heads", 1),
+        "intermediate_size": at(spec, "encoder.feedforward.width", 8),
+        "hidden_act": _THEIRS[at(spec, "encoder.feedforward.activation", "gelu")],
+        "layer_norm_eps": at(spec, "encoder.norm.eps", 1e-12),
+        "hidden_dropout_prob": rate(at(spec, "encoder.dropout.residual", 0.1)),
+        "attention_probs_dropout_prob": rate(at(spec, "encoder.dropout.attention", 0.1)),
         "initializer_range": spec.init.std,
         "type_vocab_size": spec.embedding.segments,
-    } | _tokens(spec)
+    } | token_ids(spec)
 
 
 def _named_classes(spec: ModelSpec) -> dict[str, Any]:
     if spec.family != "classifier":
         return {}
-    labels = getattr(spec, "labels", []) or [f"LABEL_{number}" for number in range(_at(spec, "classes", 2))]
+    labels = getattr(spec, "labels", []) or [f"LABEL_{number}" for number in range(at(spec, "classes", 2))]
     found: dict[str, Any] = {
         "id2label": dict(enumerate(labels)),
         "label2id": {label: number for number, label in enumerate(labels)},
     }
-    if (rate := _at(spec, "head_dropout", 0.0)) != _rate(_at(spec, "encoder.dropout.residual", 0.1)):
+    if (rate := at(spec, "head_dropout", 0.0)) != rate(at(spec, "encoder.dropout.residual", 0.1)):
         found["classifier_dropout"] = rate
     return found
 
@@ -211,14 +224,14 @@ def _with_segments(spec: ModelSpec) -> dict[str, Any]:
 
 def bert(spec: ModelSpec) -> Description:
     """BERT: post-LN, learned positions."""
-    size = {"max_position_embeddings": _at(spec, "encoder.position.size", 64)}
+    size = {"max_position_embeddings": at(spec, "encoder.position.size", 64)}
     settings = _bert_settings(spec) | size | _with_segments(spec) | _named_classes(spec)
     return Description("bert", "BertConfig", _form(spec, "Bert"), settings)
 
 
 def roberta(spec: ModelSpec) -> Description:
     """RoBERTa: positions start after the padding's id."""
-    rows = _at(spec, "encoder.position.size", 64) + _at(spec, "encoder.position.offset", 0)
+    rows = at(spec, "encoder.position.size", 64) + at(spec, "encoder.position.offset", 0)
     settings = _bert_settings(spec) | {"max_position_embeddings": rows} | _with_segments(spec) | _named_classes(spec)
     return Description("roberta", "RobertaConfig", _form(spec, "Roberta"), settings)
 
@@ -227,24 +240,24 @@ def distilbert(spec: ModelSpec) -> Description:
     """DistilBERT: no segments, no pooler."""
     settings = {
         "vocab_size": spec.vocabulary.source,
-        "dim": _at(spec, "encoder.width", 8),
-        "n_layers": _at(spec, "encoder.layers", 1),
-        "n_heads": _at(spec, "encoder.attention.heads", 1),
-        "hidden_dim": _at(spec, "encoder.feedforward.width", 8),
-        "activation": _THEIRS[_at(spec, "encoder.feedforward.activation", "gelu")],
-        "dropout": _rate(_at(spec, "encoder.dropout.residual", 0.1)),
-        "attention_dropout": _rate(_at(spec, "encoder.dropout.attention", 0.1)),
+        "dim": at(spec, "encoder.width", 8),
+        "n_layers": at(spec, "encoder.layers", 1),
+        "n_heads": at(spec, "encoder.attention.heads", 1),
+        "hidden_dim": at(spec, "encoder.feedforward.width", 8),
+        "activation": _THEIRS[at(spec, "encoder.feedforward.activation", "gelu")],
+        "dropout": rate(at(spec, "encoder.dropout.residual", 0.1)),
+        "attention_dropout": rate(at(spec, "encoder.dropout.attention", 0.1)),
         "initializer_range": spec.init.std,
-        "max_position_embeddings": _at(spec, "encoder.position.size", 64),
-    } | _tokens(spec)
+        "max_position_embeddings": at(spec, "encoder.position.size", 64),
+    } | token_ids(spec)
     return Description("distilbert", "DistilBertConfig", _form(spec, "DistilBert"), settings)
 
 
 def _deberta_settings(spec: ModelSpec) -> dict[str, Any]:
-    terms = [term for term in ("c2p", "p2c") if term in _at(spec, "encoder.attention.terms", ())]
-    biased = _at(spec, "encoder.position.kind", "none") == "learned"
-    span = _at(spec, "encoder.attention.span", 64)
-    positions = _at(spec, "encoder.position.size", 512) if biased else span
+    terms = [term for term in ("c2p", "p2c") if term in at(spec, "encoder.attention.terms", ())]
+    biased = at(spec, "encoder.position.kind", "none") == "learned"
+    span = at(spec, "encoder.attention.span", 64)
+    positions = at(spec, "encoder.position.size", 512) if biased else span
     return _bert_settings(spec) | {
         "relative_attention": True,
         "pos_att_type": "|".join(terms),
@@ -262,22 +275,22 @@ def deberta(spec: ModelSpec) -> Description:
 def deberta_v2(spec: ModelSpec) -> Description:
     """DeBERTa, versions 2 and 3."""
     own: dict[str, Any] = {}
-    if (buckets := _at(spec, "encoder.attention.buckets", None)) is not None:
+    if (buckets := at(spec, "encoder.attention.buckets", None)) is not None:
         own["position_buckets"] = buckets
-    if _at(spec, "encoder.attention.normalised", False):
+    if at(spec, "encoder.attention.normalised", False):
         own["norm_rel_ebd"] = "layer_norm"
-    if _at(spec, "encoder.attention.shared_projections", False):
+    if at(spec, "encoder.attention.shared_projections", False):
         own["share_att_key"] = True
     return Description("deberta-v2", "DebertaV2Config", _form(spec, "DebertaV2"), _deberta_settings(spec) | own)
 
 
 def vit(spec: ModelSpec) -> Description:
     """ViT: pre-LN over patches."""
-    height, width = _at(spec, "patches.height", 8), _at(spec, "patches.width", 8)
+    height, width = at(spec, "patches.height", 8), at(spec, "patches.width", 8)
     settings = _bert_settings(spec) | {
         "image_size": height if height == width else (height, width),
-        "patch_size": _at(spec, "patches.size", 1),
-        "num_channels": _at(spec, "patches.channels", 1),
+        "patch_size": at(spec, "patches.size", 1),
+        "num_channels": at(spec, "patches.channels", 1),
     }
     for name in ("vocab_size", "type_vocab_size", "pad_token_id", "bos_token_id", "eos_token_id"):
         del settings[name]
@@ -286,7 +299,7 @@ def vit(spec: ModelSpec) -> Description:
 
 
 DESCRIPTIONS: dict[str, tuple[Callable[[ModelSpec], Description], ...]] = {
-    "seq2seq": (pegasus, marian, bart, mbart, t5),
+    "seq2seq": (pegasus, marian, bart, mbart, m2m100, t5),
     "lm": (gpt2, bloom),
     "encoder": (bert, roberta, distilbert, deberta, deberta_v2),
     "classifier": (bert, roberta),

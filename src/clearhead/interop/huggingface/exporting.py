@@ -21,12 +21,13 @@ from clearhead.interop.exporting.sample import codecs_in, reading_of
 from clearhead.interop.exporting.torch_export import quiet
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.describing import DESCRIPTIONS, IMAGES, Description
+from clearhead.interop.huggingface.describing_decoders import DECODERS
 from clearhead.interop.huggingface.generation import written_generation
 from clearhead.interop.huggingface.tokenizer_files import MADE_BY, written_files
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan
 from clearhead.models import SavedModel, stored_tensors
 from clearhead.models.tensor_file import write_tensors
-from clearhead.recipe import ModelSpec, recipe_from
+from clearhead.recipe import ModelSpec, MultiHeadSpec, recipe_from
 
 _TRAINING = ("dropout", "init", "head_dropout")
 """Settings that change training alone; those that an architecture has no word for are left out."""
@@ -71,6 +72,7 @@ def _best_candidate(saved: SavedModel) -> tuple[_Candidate, dict[str, Tensor]]:
     """The first architecture that expresses the model exactly, with its tensors."""
     spec = saved.recipe.model
     descriptions = IMAGES if getattr(spec, "patches", None) is not None else DESCRIPTIONS.get(spec.family, ())
+    descriptions += DECODERS if spec.family == "lm" else ()
     if not descriptions:
         raise UnsupportedModel(f"Hugging Face has no architecture for the family {spec.family} that clearhead knows")
     nearest: _Candidate | None = None
@@ -211,6 +213,10 @@ def _settings(spec: ModelSpec) -> dict[str, Any]:
         if part and hasattr(attention, "sizes"):
             stack: Any = spec.decoder if name == "cross" else holder  # type: ignore[attr-defined]
             part["attention"]["query_size"], part["attention"]["value_size"] = attention.sizes(stack.width)
+            if isinstance(attention, MultiHeadSpec):  # what stands there, whether it is written or not
+                part["attention"]["kv_heads"] = attention.kv_heads or attention.heads
+                bias = attention.bias if attention.output_bias is None else attention.output_bias
+                part["attention"]["output_bias"] = bias
     return dict(_flat(table | {"vocabulary": vocabulary}))
 
 

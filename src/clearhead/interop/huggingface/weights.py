@@ -63,7 +63,7 @@ def pairs(ours: str, theirs: str, parts: Mapping[str, str], *, bias: bool = True
     """The weights, and biases if there are any, of one layer's linear maps and norms: our names and theirs."""
     names = {}
     for mine, foreign in parts.items():
-        weight, shift = ("gain", "shift") if mine.endswith("norm") else ("weight", "bias")
+        weight, shift = ("gain", "shift") if mine.endswith(("norm", "after")) else ("weight", "bias")
         names[f"{ours}{mine}.{weight}"] = Take(f"{theirs}{foreign}.weight")
         if bias:
             names[f"{ours}{mine}.{shift}"] = Take(f"{theirs}{foreign}.bias")

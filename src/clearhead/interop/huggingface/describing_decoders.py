@@ -1,0 +1,126 @@
+"""Language models with rotations in the words of Hugging Face: Llama, Mistral, Qwen2, Qwen3, GPT-NeoX, Phi.
+
+Gemma is not among them: its gains are stored as γ − 1, and an export puts numbers into places without changing them.
+"""
+
+from typing import Any
+
+from clearhead.interop.huggingface.describing import Description, at, rate, their_activation, token_ids
+from clearhead.interop.huggingface.llama import FULL, SLIDING
+from clearhead.recipe import ModelSpec
+
+
+def _rotation(spec: ModelSpec, head_size: int) -> dict[str, Any]:
+    position = at(spec, "decoder.position", None)
+    kind = getattr(position, "scaling", "none")
+    found: dict[str, Any] = {"rope_type": "default", "rope_theta": getattr(position, "base", 10_000.0)}
+    if kind != "none":
+        found |= {"rope_type": kind, "factor": position.factor}
+    if kind == "llama3":
+        found |= {"low_freq_factor": position.low, "high_freq_factor": position.high}
+        found |= {"original_max_position_embeddings": position.original}
+    if getattr(position, "features", None) is not None:
+        found["partial_rotary_factor"] = position.features / head_size
+    return found
+
+
+def _sizes(spec: ModelSpec) -> tuple[dict[str, Any], int]:
+    """The settings that all of them share, and the size of a head."""
+    width, heads = at(spec, "decoder.width", 8), at(spec, "decoder.attention.heads", 1)
+    attention = at(spec, "decoder.attention", None)
+    size = attention.sizes(width)[0] if attention is not None else width // heads
+    settings = {
+        "vocab_size": spec.vocabulary.target,
+        "hidden_size": width,
+        "num_hidden_layers": at(spec, "decoder.layers", 1),
+        "num_attention_heads": heads,
+        "intermediate_size": at(spec, "decoder.feedforward.width", 4 * width),
+        "hidden_act": their_activation(at(spec, "decoder.feedforward.activation", "silu")),
+        "attention_dropout": rate(at(spec, "decoder.dropout.attention", 0.0)),
+        "initializer_range": spec.init.std,
+        "rope_parameters": _rotation(spec, size),
+        "tie_word_embeddings": spec.embedding.tie != "none",
+    }
+    return settings | token_ids(spec), size
+
+
+def _llama_like(spec: ModelSpec) -> dict[str, Any]:
+    settings, size = _sizes(spec)
+    groups = at(spec, "decoder.attention.kv_heads", settings["num_attention_heads"])
+    eps = at(spec, "decoder.norm.eps", 1e-6)
+    return settings | {"num_key_value_heads": groups, "head_dim": size, "rms_norm_eps": eps}
+
+
+def _window(spec: ModelSpec) -> int | None:
+    window: int | None = at(spec, "decoder.attention.window", None)
+    return window
+
+
+def _late_windows(spec: ModelSpec) -> dict[str, Any]:
+    layers, window = at(spec, "decoder.layers", 1), _window(spec)
+    if window is None:
+        return {"use_sliding_window": False}
+    whole = at(spec, "decoder.attention.whole", [])
+    types = [FULL if number in whole else SLIDING for number in range(1, layers + 1)]
+    return {"use_sliding_window": True, "sliding_window": window, "layer_types": types, "max_window_layers": len(whole)}
+
+
+def llama(spec: ModelSpec) -> Description:
+    """Llama: no windows, biases everywhere in attention or nowhere."""
+    own = {
+        "attention_bias": at(spec, "decoder.attention.bias", False),
+        "mlp_bias": at(spec, "decoder.feedforward.bias", False),
+    }
+    return Description("llama", "LlamaConfig", "LlamaForCausalLM", _llama_like(spec) | own)
+
+
+def mistral(spec: ModelSpec) -> Description:
+    """Mistral: a window in every layer."""
+    settings = _llama_like(spec) | {"sliding_window": _window(spec)}
+    return Description("mistral", "MistralConfig", "MistralForCausalLM", settings)
+
+
+def qwen2(spec: ModelSpec) -> Description:
+    """Qwen2: biases of queries, keys and values."""
+    settings = _llama_like(spec) | _late_windows(spec)
+    del settings["head_dim"]
+    return Description("qwen2", "Qwen2Config", "Qwen2ForCausalLM", settings)
+
+
+def qwen3(spec: ModelSpec) -> Description:
+    """Qwen3: norms of queries and keys."""
+    own = {"attention_bias": at(spec, "decoder.attention.bias", False)}
+    return Description("qwen3", "Qwen3Config", "Qwen3ForCausalLM", _llama_like(spec) | _late_windows(spec) | own)
+
+
+def _layer_norm(spec: ModelSpec) -> dict[str, Any]:
+    return {"layer_norm_eps": at(spec, "decoder.norm.eps", 1e-5)}
+
+
+def gpt_neox(spec: ModelSpec) -> Description:
+    """GPT-NeoX: attention and net side by side, with two norms, or one after the other."""
+    settings = _sizes(spec)[0] | _layer_norm(spec)
+    settings["rope_parameters"].setdefault("partial_rotary_factor", 1.0)
+    own = {
+        "attention_bias": at(spec, "decoder.attention.bias", True),
+        "hidden_dropout": rate(at(spec, "decoder.dropout.residual", 0.0)),
+        "use_parallel_residual": at(spec, "decoder.parallel", "no") != "no",
+    }
+    return Description("gpt_neox", "GPTNeoXConfig", "GPTNeoXForCausalLM", settings | own)
+
+
+def phi(spec: ModelSpec) -> Description:
+    """Phi: attention and net side by side, with one norm."""
+    settings = _sizes(spec)[0] | _layer_norm(spec)
+    settings["rope_parameters"].setdefault("partial_rotary_factor", 1.0)
+    own = {
+        "num_key_value_heads": at(spec, "decoder.attention.kv_heads", settings["num_attention_heads"]),
+        "qk_layernorm": at(spec, "decoder.attention.qk_norm", "none") == "layernorm",
+        "resid_pdrop": rate(at(spec, "decoder.dropout.residual", 0.0)),
+        "embd_pdrop": rate(at(spec, "decoder.dropout.embedding", 0.0)),
+    }
+    return Description("phi", "PhiConfig", "PhiForCausalLM", settings | own)
+
+
+DECODERS = (llama, mistral, qwen2, qwen3, gpt_neox, phi)
+"""In the order in which they are tried."""
