@@ -57,7 +57,7 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 SHAPED = {"positions", "attention", "blocks", "models", "decoding", "interop", "data"}
 SHAPED |= {"training/test_families", "training/test_digits", "training/test_muon"}
 SHAPED |= {"training/test_loss", "predictor/test_forced"}
-LONG = {"models/test_learning", "models/test_lying_files", "interop/test_generate"}
+LONG = {"models/test_learning", "models/test_lying_files", "interop/test_generate", "interop/test_engines"}
 """Trainings, and hundreds of files, of what the other tests of these folders compute with once."""
 LONG |= {f"interop/test_exporting_{target}" for target in ("huggingface", "graphs", "ctranslate2")}
 # exports of whole models; and while a graph is recorded, sizes are symbols, which no check takes for numbers

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
@@ -46,6 +47,12 @@ class Engine:
     Args:
         model: a ``Seq2Seq`` or a ``LanguageModel``.
     """
+
+    name = "native"
+    streams = True
+    """Whether ``stream`` gives an answer token by token."""
+    where: tuple[Any, ...] | None = None
+    """Of another engine: what it is opened with, beside the model."""
 
     def __init__(self, model: Model) -> None:
         if not isinstance(model, Seq2Seq | LanguageModel):
@@ -129,17 +136,12 @@ class Engine:
         prefixes: Sequence[list[int]] = (),
         allowed: Allowed | None = None,
     ) -> "_Writing":
-        shortest = [max(spec.min_length, _share(spec.min_ratio, line)) for line in lines]
-        # the longest answer follows from the source, unless the shortest one is longer
-        usual = [_share(spec.max_ratio, line) + spec.max_extra for line in lines]
-        longest = [spec.max_length or max(pair) for pair in zip(usual, shortest, strict=True)]
-        # a language model's answer follows its prompt, and both take up positions
-        rooms = [self._write_reach - (0 if isinstance(self.model, Seq2Seq) else len(line)) for line in lines]
+        longest, shortest = self._lengths(lines, spec)
         sampler = Sampler(spec.seed, spec.temperature, spec.top_k, spec.top_p) if spec.sample else None
         if sampler is not None and allowed is None:  # lines of several requests may have the same number
             sampler.numbers, numbers = numbers, range(len(numbers))
         rules = Rules(
-            longest=[max(1, min(length, room)) for length, room in zip(longest, rooms, strict=True)],
+            longest=longest,
             shortest=shortest if any(shortest) else (),
             prefixes=prefixes,
             banned=sorted({*spec.banned, *self.banned}),
@@ -158,6 +160,16 @@ class Engine:
         check(len(lines), max(rules.shortest, default=1))
         self._require_memory(1, 1, tokens, max(rules.longest))  # do not begin an answer that cannot be finished
         return _Writing(GuardedStepper(self._stepper(lines), check), rules, first, self.eos, sampler)
+
+    def _lengths(self, lines: Sequence[list[int]], spec: DecodingSpec) -> tuple[list[int], list[int]]:
+        """The most and the fewest tokens of the answer to each line."""
+        shortest = [max(spec.min_length, _share(spec.min_ratio, line)) for line in lines]
+        # the longest answer follows from the source, unless the shortest one is longer
+        usual = [_share(spec.max_ratio, line) + spec.max_extra for line in lines]
+        longest = [spec.max_length or max(pair) for pair in zip(usual, shortest, strict=True)]
+        # a language model's answer follows its prompt, and both take up positions
+        rooms = [self._write_reach - (0 if isinstance(self.model, Seq2Seq) else len(line)) for line in lines]
+        return [max(1, min(length, room)) for length, room in zip(longest, rooms, strict=True)], shortest
 
     def _refuse(self, spec: DecodingSpec) -> None:
         """Refuse settings that this model cannot follow, whatever the lines are."""

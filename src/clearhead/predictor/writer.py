@@ -1,8 +1,9 @@
 """Generates text, with encoder-decoders and language models."""
 
+import copy
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -48,6 +49,18 @@ class TextWriter(Predictor):
     def __init__(self, model: Model, recipe: Recipe, codecs: tuple[Codec, ...]) -> None:
         super().__init__(model, recipe, codecs)
         self.engine = Engine(model)
+        """What answers are searched with; the inside of the model is always looked at as it is here."""
+
+    def on_engine(self, engine: Engine) -> Self:
+        """The same model, which answers with another engine; the weights are shared."""
+        other = copy.copy(self)
+        other.engine = engine
+        return other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made, parts = super().__reduce__()
+        where = self.engine.where
+        return (made, parts) if where is None else (_on_engine, (made, parts, type(self.engine), where))
 
     def stream(self, text: str, **settings: Any) -> Iterator[str]:
         """Yield the answer to one text piece by piece; greedy or sampled, as a beam is decided only at the end."""
@@ -73,7 +86,7 @@ class TextWriter(Predictor):
     def in_pieces(self, text: str, spec: DecodingSpec) -> bool:
         """Whether the answer to a text can be given token by token."""
         del text, spec
-        return True
+        return self.engine.streams
 
     def reading(self, text: str, spec: DecodingSpec) -> tuple[bool, tuple[str, ...]]:
         """Whether a text is cut, and which of its characters are unknown."""
@@ -162,6 +175,7 @@ class TextWriter(Predictor):
         """The answers to texts that were checked."""
         lines, cut, unknown = self._encode(texts, spec)
         starts = None if prefixes is None else self.target.encode(prefixes)
+        scored = scored or n_best > 1  # several answers are shown with their scores
         found = self.engine.search(lines, spec, scored=scored, numbers=numbers, prefixes=starts, allowed=allowed)
         return self._decode([hypotheses[:n_best] for hypotheses in found], cut, unknown)
 
@@ -179,7 +193,7 @@ class TextWriter(Predictor):
         (line,), (cut,), unknown = self._encode([text], spec)
         tree = SearchTree()
         if target is None:
-            (hypotheses,) = self.engine.search([line], spec, scored=True, tree=tree)
+            (hypotheses,) = Engine(self.model).search([line], spec, scored=True, tree=tree)
             (found,) = self._decode([hypotheses[: the_number(n_best, "n_best")]], [cut], unknown)
             tokens, answer_text, finished = found[0].tokens, found[0].text, found[0].finished
         else:
@@ -254,3 +268,9 @@ class TextWriter(Predictor):
             ]
             for hypotheses, was, strange in zip(found, cut, unknown, strict=True)
         ]
+
+
+def _on_engine(made: Any, parts: tuple[Any, ...], kind: type[Engine], where: tuple[Any, ...]) -> TextWriter:
+    """Unpickle a predictor that answers with another engine."""
+    predictor: TextWriter = made(*parts)
+    return predictor.on_engine(kind(predictor.model, *where))
