@@ -1,5 +1,6 @@
 """Engines of other libraries, which answer with a conversion of a model: CTranslate2 and onnxruntime."""
 
+import json
 from importlib import import_module
 from pathlib import Path
 from typing import Literal, get_args
@@ -9,15 +10,17 @@ from clearhead.events import Event, Listener
 from clearhead.interop.engines.foreign import ForeignEngine
 from clearhead.interop.engines.kept import Kept, cache_folder
 from clearhead.interop.exporting.result import Target
+from clearhead.interop.exporting.sample import Sample
 from clearhead.models import SavedModel, fingerprint_of
 from clearhead.predictor import Engine, Predictor, TextWriter
 
 EngineName = Literal["native", "ctranslate2", "onnxruntime"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 _TARGETS: dict[str, Target] = {"ctranslate2": "ctranslate2", "onnxruntime": "onnx"}
+_LEFT_OUT = "left_out.json"
 _PACKAGES = {"ctranslate2": ("ctranslate2",), "onnxruntime": ("onnxruntime",)}
 
-__all__ = ["ENGINES", "EngineName", "ForeignEngine", "Kept", "cache_folder", "on_engine", "require_engine"]
+__all__ = ["ENGINES", "EngineName", "ForeignEngine", "Kept", "cache_folder", "kept_folder", "on_engine", "require_engine"]
 
 
 def require_engine(engine: str, *, int8: bool = False) -> None:
@@ -60,17 +63,34 @@ def on_engine(
         raise UnsupportedModel(f"{engine} writes text, and a model of family {saved.recipe.model.family} writes none")
     if engine == "native":
         return predictor.on_engine(Engine(predictor.model))
-    kept = Kept(f"{engine}-int8" if int8 else engine, fingerprint_of(saved), beside)
-    folder = kept.find() or _convert(saved, engine, kept, report, int8=int8)
+    folder = kept_folder(saved, engine, report, int8=int8, beside=beside)
     if engine == "ctranslate2":
         from clearhead.interop.engines.ctranslate2 import CTranslate2Engine
         from clearhead.interop.exporting.ctranslate2 import vocabularies
 
         kind = "int8" if int8 else "float32"
-        return predictor.on_engine(CTranslate2Engine(predictor.model, folder, kind, vocabularies(saved)))
+        left_out = json.loads((folder / _LEFT_OUT).read_text(encoding="utf-8"))
+        return predictor.on_engine(CTranslate2Engine(predictor.model, folder, kind, vocabularies(saved), left_out))
     from clearhead.interop.engines.onnxruntime import OnnxRuntimeEngine
 
     return predictor.on_engine(OnnxRuntimeEngine(predictor.model, folder))
+
+
+def kept_folder(
+    saved: SavedModel, engine: str, report: Listener, *, int8: bool = False, beside: Path | None = None
+) -> Path:
+    """The conversion of a model for an engine, made if there is none yet; the arguments of ``on_engine``."""
+    kept = Kept(f"{engine}-int8" if int8 else engine, fingerprint_of(saved), beside)
+    return kept.find() or _convert(saved, engine, kept, report, int8=int8)
+
+
+def _left_out(sample: Sample) -> float:
+    """The largest probability of all tokens together that are never written, in answers to the sample."""
+    found = 0.0
+    for batch in sample.batches:
+        probabilities = sample.logits(batch).softmax(-1)[..., sample.banned].sum(-1)
+        found = max(found, float(probabilities[batch.counts].max()))
+    return found
 
 
 def _convert(saved: SavedModel, engine: str, kept: Kept, report: Listener, *, int8: bool) -> Path:
@@ -82,7 +102,10 @@ def _convert(saved: SavedModel, engine: str, kept: Kept, report: Listener, *, in
     report(Event("note", f"converting the model for {engine}, once: {kept.folder()}"))
 
     def write(building: Path, path: Path) -> None:
-        exported = export_to(target, make_sample(saved), building, path, int8=int8)
+        sample = make_sample(saved)
+        exported = export_to(target, sample, building, path, int8=int8)
+        if engine == "ctranslate2":
+            (building / _LEFT_OUT).write_text(json.dumps(_left_out(sample)), encoding="utf-8")
         report(Event("note", f"converted for {engine} and compared: {exported.agreement}"))
 
     try:

@@ -36,8 +36,10 @@ _PATIENCE = 1.5
 """Answers that are waited for, as a multiple of the beams."""
 _SUMS = 1e-30
 """A length penalty that changes no number, but unlike 0 makes CTranslate2 wait for all these answers."""
-_CLOSE = 0.2
-"""By how much log p of two answers may differ before tokens that are never written can change their order."""
+_NOTHING = 1e-7
+"""A probability that changes no log p by more than rounding does."""
+_SAFE = 4.0
+"""How much more probable than was seen the tokens may be that are never written, for answers not to be close."""
 _IMPOSSIBLE = -1e30
 """Sums below this stand for beams that do not exist."""
 _TOKENS = 8192
@@ -55,14 +57,18 @@ class CTranslate2Engine(ForeignEngine):
         folder: its conversion.
         kind: the type that it computes in, float32 or int8.
         names: the names of the tokens that are read, and of those that are written.
+        left_out: the largest probability, seen in answers, of all tokens together that are never written.
     """
 
     name = "ctranslate2"
     streams = False
 
-    def __init__(self, model: Model, folder: Path, kind: str, names: tuple[list[str], list[str]]) -> None:
+    def __init__(
+        self, model: Model, folder: Path, kind: str, names: tuple[list[str], list[str]], left_out: float
+    ) -> None:
         super().__init__(model, folder)
-        self.kind, self.where = kind, (folder, kind, names)
+        self.kind, self.where = kind, (folder, kind, names, left_out)
+        self._left_out = left_out if left_out > _NOTHING else 0.0
         self._read, self._write = names
         self._ids = {name: index for index, name in enumerate(self._write)}
         self._translates = isinstance(model, Seq2Seq)
@@ -198,7 +204,10 @@ class CTranslate2Engine(ForeignEngine):
     # ---- how clearhead ranks it ----
 
     def _ranked(self, lines: list["_Line"], spec: DecodingSpec, *, scored: bool) -> list[list[Hypothesis]]:
-        doubtful = [line for line in lines if scored or (spec.beam_size > 1 and line.close(spec.length_penalty))]
+        if spec.beam_size > 1:
+            doubtful = [line for line in lines if self._left_out and (scored or self._close(line, spec))]
+        else:
+            doubtful = lines if scored else []
         for line, answers in zip(doubtful, self._scored(doubtful), strict=True):
             line.found = answers
         if spec.beam_size > 1:
@@ -208,6 +217,12 @@ class CTranslate2Engine(ForeignEngine):
             for line in lines
             for tokens, value in ((tokens, log_p if scored else float("nan")) for tokens, log_p in line.found)
         ]
+
+    def _close(self, line: "_Line", spec: DecodingSpec) -> bool:
+        """Whether what the softmax leaves out may decide which of the first two answers is the best."""
+        best, second, *_ = [*line.scores(spec.length_penalty), -1e9, -1e9]
+        longest = max((len(tokens) for tokens, _ in line.found), default=0)
+        return best - second < _SAFE * self._left_out * (longest + 1)
 
     def _scored(self, lines: list["_Line"]) -> Iterator[list[Found]]:
         """The answers to lines with log p, which CTranslate2 computes again with nothing left out."""
@@ -251,10 +266,9 @@ class _Line:
     def _score(self, found: Found, alpha: float) -> float:
         return found[1] / length_penalty(self._step(found[0]), alpha)
 
-    def close(self, alpha: float) -> bool:
-        """Whether the first two answers are so close that the next digits decide."""
-        best, second, *_ = *sorted((self._score(one, alpha) for one in self.found), reverse=True), -1e9, -1e9
-        return best - second < _CLOSE
+    def scores(self, alpha: float) -> list[float]:
+        """The scores of all answers, the best first."""
+        return sorted((self._score(one, alpha) for one in self.found), reverse=True)
 
     def ranked(self, width: int, alpha: float) -> list[Hypothesis]:
         """The best ``width`` answers when clearhead's search would have stopped, the best first."""
