@@ -18,11 +18,13 @@ from clearhead.decoding import (
     Rules,
     Sampler,
     SearchTree,
+    SingleDecoder,
     Stepper,
     beam_search,
     each_token,
     greedy,
     lean_decoder,
+    single_decoder,
 )
 from clearhead.errors import ClearheadError, Problem, RecipeError
 from clearhead.machine import require_memory
@@ -68,6 +70,7 @@ class Engine:
         self.banned = sorted(index for index in specials if index is not None)
         """Special tokens that are never generated."""
         self._lean: LeanDecoder | None = None
+        self._single: SingleDecoder | None = None
         self._size: int = getattr(vocabulary, model.spec.sides[-1])
         """The size of the target vocabulary."""
         self._width: int = model.output.weight.shape[-1]
@@ -159,7 +162,7 @@ class Engine:
         check(len(lines), min(FIRST, max(rules.longest)))
         check(len(lines), max(rules.shortest, default=1))
         self._require_memory(1, 1, tokens, max(rules.longest))  # do not begin an answer that cannot be finished
-        return _Writing(GuardedStepper(self._stepper(lines), check), rules, first, self.eos, sampler)
+        return _Writing(GuardedStepper(self._stepper(lines, beams), check), rules, first, self.eos, sampler)
 
     def _lengths(self, lines: Sequence[list[int]], spec: DecodingSpec) -> tuple[list[int], list[int]]:
         """The most and the fewest tokens of the answer to each line."""
@@ -199,14 +202,17 @@ class Engine:
             what = f"answering ({size})"
             require_memory(needed, what, way_out)
 
-    def _stepper(self, lines: list[list[int]]) -> Stepper:
+    def _stepper(self, lines: list[list[int]], beams: int) -> Stepper:
         if isinstance(self.model, LanguageModel):
             return ModelStepper.prompted(self.model, lines)
         ids, valid = padded(lines)
         if self._lean is None or not self._lean.current():
             self._lean = lean_decoder(self.model)
+            self._single = None if self._lean is None else single_decoder(self._lean)
         if self._lean is None:
             return ModelStepper.reading(self.model, ids, valid)
+        if self._single is not None and len(lines) == beams == 1:
+            return self._single.reading(ids)
         return self._lean.reading(ids, valid)
 
 
