@@ -82,8 +82,13 @@ class LeanDecoder:
         self.rotates = type(decoder.scheme).rotate is not RelativePosition.rotate if decoder.scheme else False
         """Whether the scheme rotates queries and keys; one that does not returns what it is given."""
         self.final_norm: Map = _identity if decoder.final_norm is None else _norm(decoder.final_norm)
-        self.output_weight = (model.output.weight.detach() * model.output.scale).T.contiguous()  # (d, V)
-        self.output = _logits(self.output_weight, None if model.output.bias is None else model.output.bias.detach())
+        weight, bias = model.output.weight.detach() * model.output.scale, model.output.bias
+        self.output_rows = torch.cat(
+            (weight, weight.new_zeros(len(weight), 1) if bias is None else bias.detach()[:, None]), 1
+        )
+        self.output_rows = self.output_rows.T.contiguous()
+        """The output matrix with the bias as its last row, (d + 1, V)."""
+        self.output = _logits(self.output_rows[:-1], None if bias is None else self.output_rows[-1])
 
     def current(self) -> bool:
         """Whether the model still has the same weights and is still supported."""

@@ -130,7 +130,9 @@ class _SingleLayer:
         assert isinstance(own, MultiHeadAttention)
         assert isinstance(cross, MultiHeadAttention)
         assert isinstance(net, StandardFeedForward)
-        self.around = [_Sublayer(part) for part in (layer.around_attention, layer.around_cross, layer.around_feedforward)]
+        self.around = [
+            _Sublayer(part) for part in (layer.around_attention, layer.around_cross, layer.around_feedforward)
+        ]
         befores = [part.before for part in self.around]
         self.heads, self.cross_heads = own.heads, cross.heads
         scales = (scale_of(own), 1.0, 1.0)
@@ -153,12 +155,23 @@ class SingleDecoder:
         assert isinstance(stack, Stack)
         self.lean = lean
         self.layers = [_SingleLayer(layer) for layer in stack.layers if isinstance(layer, Layer)]
-        embedding, output = stack.embedding, lean.model.output
+        embedding = stack.embedding
         assert isinstance(embedding.tokens, nn.Embedding)
         self.tokens, self.scale = _numbers(embedding.tokens.weight), np.float32(embedding.scale)
-        self.embedding = embedding
+        self._position, self._places = embedding.position, np.empty((0, 0), np.float32)
+        self.placed = embedding.position(torch.arange(1), 1) is not None
+        """Whether vectors of positions are added."""
         self.final = None if stack.final_norm is None else _Norm(stack.final_norm, apart=False)
-        self.weight, self.bias = _numbers(lean.output_weight), None if output.bias is None else _numbers(output.bias)
+        self.weight = _numbers(lean.output_rows)
+
+    def places(self, room: int) -> Floats:
+        """The vectors of the first ``room`` positions, or of all that there are."""
+        end = min(room, getattr(self._position, "most_tokens", None) or room)
+        if len(self._places) < end:
+            found = self._position(torch.arange(end), end)
+            assert found is not None
+            self._places = _numbers(found).reshape(end, -1)
+        return self._places
 
     def reading(self, source: Int[Tensor, "1 n"]) -> "SingleStepper":
         """Encode a source and return a stepper."""
@@ -169,10 +182,9 @@ class _Across:
     """Keys and values of the source for one layer, and room for scores."""
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
-        heads, length, _ = values.shape
-        self.keys: Floats = _numbers(keys.transpose(1, 2).contiguous())  # (h, n, e)
-        self.values: Floats = _numbers(values.contiguous())  # (h, n, e)
-        self.scores = _Scores(heads, length)
+        self.keys: Floats = _numbers(keys)  # (h, e, n)
+        self.values: Floats = _numbers(values)  # (h, n, e)
+        self.scores = _Scores(*values.shape[:2])
 
 
 class _Scores:
@@ -180,11 +192,13 @@ class _Scores:
 
     def __init__(self, heads: int, length: int) -> None:
         self._scores, self._weights = torch.empty(heads, length), torch.empty(heads, length)
-        self.column: Floats = self._scores.numpy()[:, :, None]
-        self.row: Floats = self._weights.numpy()[:, None]
+        scores, weights = self._scores.numpy(), self._weights.numpy()
+        self.column: Floats = scores.reshape(heads, length, 1)
+        self.row: Floats = scores.reshape(heads, 1, length)
+        self.weights: Floats = weights.reshape(heads, 1, length)
 
     def softmax(self) -> None:
-        """From ``column``, (h, t, 1), to ``row``, (h, 1, t)."""
+        """From ``column`` or ``row``, which are the same scores, to ``weights``, (h, 1, t)."""
         torch.softmax(self._scores, -1, out=self._weights)
 
 
@@ -210,6 +224,7 @@ class SingleStepper:
         self._across = [_Across(keys[0], values[0]) for keys, values in decoder.lean.key_values(states)]
         width = decoder.tokens.shape[1]
         self._length, self._room = 0, 0
+        self._places: Floats | None = None
         self._own: list[Floats] = []
         # each vector, and the ways in which it is looked at, once
         self._x, self._normed, self._y = _Vector(width), _Vector(width), np.empty(width, np.float32)
@@ -228,11 +243,7 @@ class SingleStepper:
                 made[:, :, : self._room] = old[number]
             self._own.append(made)
         self._room = room
-
-    def _place(self, end: int) -> Floats | None:
-        """The vector of the newest position."""
-        where = self._decoder.embedding.position(torch.arange(end - 1, end), end)
-        return None if where is None else _numbers(where).reshape(-1)
+        self._places = self._decoder.places(room) if self._decoder.placed else None
 
     def step(self, ids: Int[Tensor, "1 1"]) -> Float[Tensor, "1 1 V"]:
         """Feed a token."""
@@ -242,9 +253,8 @@ class SingleStepper:
         self._length = length = self._length + 1
         x, normed, y = self._x, self._normed, self._y
         np.multiply(decoder.tokens[ids.item()], decoder.scale, out=x.own)
-        place = self._place(length)
-        if place is not None:
-            np.add(x.own, place, out=x.own)
+        if self._places is not None:
+            np.add(x.own, self._places[length - 1], out=x.own)
         scores: dict[int, _Scores] = {}
         for number, layer in enumerate(decoder.layers):
             own, across, ffn = layer.around
@@ -257,15 +267,15 @@ class SingleStepper:
                 room = scores[layer.heads] = _Scores(layer.heads, length)
             np.matmul(memory[0, :, :length], parts.query, out=room.column)
             room.softmax()
-            np.matmul(room.row, memory[1, :, :length], out=parts.mixed.row)
+            np.matmul(room.weights, memory[1, :, :length], out=parts.mixed.row)
             np.dot(parts.mixed.whole, layer.out, out=y)
             self._add(own)
             # cross-attention
             query, source = self._query[number], self._across[number]
             np.dot(self._read(across), layer.cross_query, out=query.own)
-            np.matmul(source.keys, query.column, out=source.scores.column)
+            np.matmul(query.row, source.keys, out=source.scores.row)
             source.scores.softmax()
-            np.matmul(source.scores.row, source.values, out=query.row)
+            np.matmul(source.scores.weights, source.values, out=query.row)
             np.dot(query.whole, layer.cross_out, out=y)
             self._add(across)
             # feed-forward
@@ -274,13 +284,10 @@ class SingleStepper:
             np.maximum(hidden.own, 0.0, out=hidden.own)
             np.dot(hidden.whole, layer.down, out=y)
             self._add(ffn)
-        last = x.own
         if decoder.final is not None:
-            decoder.final(last, normed.own)
-            last = normed.own
-        np.dot(last, decoder.weight, out=self._logits)
-        if decoder.bias is not None:
-            np.add(self._logits, decoder.bias, out=self._logits)
+            decoder.final(x.own, normed.own)
+            x = normed
+        np.dot(x.whole, decoder.weight, out=self._logits)
         return torch.from_numpy(self._logits).view(1, 1, -1)
 
     def _read(self, part: _Sublayer) -> Floats:
@@ -304,12 +311,11 @@ class SingleStepper:
 
 
 class _Mixed(_Vector):
-    """A vector of all heads: as a query, (h, e, 1), and as what they mixed, (h, 1, e)."""
+    """A vector of all heads, as a query and as what they mixed: a row for each, (h, 1, e)."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__(width)
         self.row: Floats = self.own.reshape(heads, 1, -1)
-        self.column: Floats = self.own.reshape(heads, -1, 1)
 
 
 class _Parts:

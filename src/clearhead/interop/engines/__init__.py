@@ -20,7 +20,16 @@ _TARGETS: dict[str, Target] = {"ctranslate2": "ctranslate2", "onnxruntime": "onn
 _LEFT_OUT = "left_out.json"
 _PACKAGES = {"ctranslate2": ("ctranslate2",), "onnxruntime": ("onnxruntime",)}
 
-__all__ = ["ENGINES", "EngineName", "ForeignEngine", "Kept", "cache_folder", "kept_folder", "on_engine", "require_engine"]
+__all__ = [
+    "ENGINES",
+    "EngineName",
+    "ForeignEngine",
+    "Kept",
+    "cache_folder",
+    "kept_folder",
+    "on_engine",
+    "require_engine",
+]
 
 
 def require_engine(engine: str, *, int8: bool = False) -> None:
