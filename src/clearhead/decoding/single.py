@@ -220,7 +220,10 @@ class SingleStepper:
 
     def __init__(self, decoder: SingleDecoder, source: Int[Tensor, "1 n"]) -> None:
         self._decoder, layers = decoder, decoder.layers
-        states = decoder.lean.model.encode(source, None).states
+        memory = decoder.lean.model.encode(source, None)
+        states = memory.states
+        if memory.valid is not None and not bool(memory.valid.all()):
+            states = states[:, memory.valid[0]]  # padding is not attended to
         self._across = [_Across(keys[0], values[0]) for keys, values in decoder.lean.key_values(states)]
         width = decoder.tokens.shape[1]
         self._length, self._room = 0, 0
