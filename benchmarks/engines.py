@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -72,7 +71,7 @@ def itself(folder: Path, names: tuple[list[str], list[str]], batch: int, beam: i
     return decode
 
 
-def opened(saved: SavedModel, place: Path, wanted: list[str]) -> dict[str, Any]:
+def opened(saved: SavedModel, place: Path, wanted: list[str]) -> dict[str, Path]:
     """Conversions of a model, by engine."""
     targets = {"ctranslate2": ("ctranslate2", OWN), "onnxruntime": ("onnxruntime",)}
     return {
@@ -82,13 +81,30 @@ def opened(saved: SavedModel, place: Path, wanted: list[str]) -> dict[str, Any]:
     }
 
 
-def measure(peers: dict[str, Decode], lines: Lines, rounds: int) -> dict[str, tuple[float, int]]:
+def peers(saved: SavedModel, folders: dict[str, Path], wanted: list[str], batch: int, beam: int) -> dict[str, Decode]:
+    """What is compared, by name."""
+    found: dict[str, Decode] = {}
+    names = vocabularies(saved)
+    for name in wanted:
+        if name == OWN:
+            found[name] = itself(folders["ctranslate2"], names, batch, beam)
+            continue
+        engine = Engine(saved.model)
+        if name == "ctranslate2":
+            engine = CTranslate2Engine(saved.model, folders[name], "float32", names, 0.0)
+        elif name == "onnxruntime":
+            engine = OnnxRuntimeEngine(saved.model, folders[name])
+        found[name] = by_engine(engine, batch, beam)
+    return found
+
+
+def measure(decoders: dict[str, Decode], lines: Lines, rounds: int) -> dict[str, tuple[float, int]]:
     """For each: tokens per second of a processor, median of the rounds, and how many outputs are those of the first."""
-    outputs = {peer: decode(lines) for peer, decode in peers.items()}
+    outputs = {peer: decode(lines) for peer, decode in decoders.items()}
     first = next(iter(outputs.values()))
-    times: dict[str, list[float]] = {peer: [] for peer in peers}
+    times: dict[str, list[float]] = {peer: [] for peer in decoders}
     for _ in range(rounds):
-        for peer, decode in peers.items():
+        for peer, decode in decoders.items():
             start = time.process_time()
             decode(lines)
             times[peer].append(time.process_time() - start)
@@ -97,7 +113,7 @@ def measure(peers: dict[str, Decode], lines: Lines, rounds: int) -> dict[str, tu
             len(lines) * LENGTH / statistics.median(times[peer]),
             sum(mine == other for mine, other in zip(outputs[peer], first, strict=True)),
         )
-        for peer in peers
+        for peer in decoders
     }
 
 
@@ -121,21 +137,11 @@ def main() -> None:
             place = Path(temporary)
             reference(size).save_pretrained(place / "model")
             saved = load_huggingface(place / "model")
-            folders, names = opened(saved, place, wanted), vocabularies(saved)
+            folders = opened(saved, place, wanted)
             for batch in arguments.batches:
                 for beam in arguments.beams:
                     lines = sources(size, batch if batch > 1 else arguments.lines)
-                    made: dict[str, Callable[[], Decode]] = {
-                        "native": lambda: by_engine(Engine(saved.model), batch, beam),
-                        "ctranslate2": lambda: by_engine(
-                            CTranslate2Engine(saved.model, folders["ctranslate2"], "float32", names, 0.0), batch, beam
-                        ),
-                        OWN: lambda: itself(folders["ctranslate2"], names, batch, beam),
-                        "onnxruntime": lambda: by_engine(
-                            OnnxRuntimeEngine(saved.model, folders["onnxruntime"]), batch, beam
-                        ),
-                    }
-                    found = measure({peer: made[peer]() for peer in wanted}, lines, arguments.rounds)
+                    found = measure(peers(saved, folders, wanted, batch, beam), lines, arguments.rounds)
                     print(row(f"| {name} | {batch} | {beam} |", found, len(lines)), flush=True)
 
 

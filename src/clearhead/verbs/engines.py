@@ -1,4 +1,4 @@
-"""Engines: which library answers, and ``clearhead.compare_engines``, how its answers compare with the native ones."""
+"""``clearhead.compare_engines``: how the answers of another engine compare with the native ones."""
 
 import math
 from collections.abc import Sequence
@@ -7,49 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clearhead.errors import DataError
-from clearhead.events import Listener, ignore
-from clearhead.recipe import weights_of
-from clearhead.verbs.undisturbed import undisturbed
+from clearhead.events import Listener
+from clearhead.verbs.evaluate import evaluate
+from clearhead.verbs.naming import Changes, model_named
+from clearhead.verbs.naming import split as split_settings
 
 if TYPE_CHECKING:
     from clearhead.evaluation import Names, Scores
     from clearhead.predictor import Predictor, TextWriter
     from clearhead.verbs.inputs import Data
-    from clearhead.verbs.naming import Changes
     from clearhead.verbs.run import Run
 
 TIE = 1e-4
 """By how much log p of two answers differs at most if rounding decides between them."""
-
-
-def with_engine(
-    predictor: "Predictor",
-    model: "str | Path | Run | Predictor",
-    engine: str,
-    *,
-    int8: bool = False,
-    listener: Listener = ignore,
-) -> "Predictor":
-    """A loaded model, which answers with this engine; the conversion is kept beside what it was loaded from.
-
-    Args:
-        predictor: The model.
-        model: What it was loaded from.
-        engine: ``native``, ``ctranslate2`` or ``onnxruntime``.
-        int8: For ``ctranslate2``: weights in eight bits.
-        listener: Is told about a conversion.
-    """
-    import torch
-
-    from clearhead.interop.engines import on_engine
-    from clearhead.models import SavedModel
-
-    folder = getattr(model, "folder", model)
-    beside = weights_of(folder)[0] if isinstance(folder, str | Path) else None
-    saved = SavedModel(predictor.model, predictor.recipe, predictor.tokenizers)
-    with undisturbed():
-        torch.set_num_threads(1)  # workers may be forked from this process, and threads do not survive that
-        return on_engine(predictor, saved, engine, listener, int8=int8, beside=beside)
 
 
 @dataclass(frozen=True)
@@ -97,7 +67,7 @@ def compare_engines(
     columns: Sequence[str] | None = None,
     metrics: "Names" = "main",
     report: Listener | bool | None = None,
-    settings: "Changes" = None,
+    settings: Changes = None,
 ) -> EngineComparison:
     """Score a model with an engine and without, and count the answers that are the same.
 
@@ -110,8 +80,6 @@ def compare_engines(
     Args: as for ``evaluate``.
     """
     from clearhead.interop.engines import require_engine
-    from clearhead.verbs.evaluate import evaluate
-    from clearhead.verbs.naming import model_named
 
     require_engine(engine, int8=int8)
     if "-" in (data if isinstance(data, tuple | list) else [str(data)]):
@@ -139,10 +107,9 @@ def compare_engines(
     return EngineComparison(found, len(lines), same, ties)
 
 
-def _decoding(settings: "Changes") -> "Changes":
-    from clearhead.verbs.naming import split
-
-    table, words = split(settings)
+def _decoding(settings: Changes) -> Changes:
+    """Those of the settings that are about decoding."""
+    table, words = split_settings(settings)
     return {name: value for name, value in table.items() if name.startswith("decoding.")} or [
         word for word in words if word.startswith("decoding.")
     ]

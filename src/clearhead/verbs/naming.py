@@ -110,7 +110,7 @@ def model_named(
         require_engine(engine or "native", int8=int8)  # before anything takes time
     loaded = _loaded(model)
     if not as_it_is:
-        from clearhead.verbs.engines import with_engine
+        from clearhead.verbs.answering_engine import with_engine
 
         loaded = with_engine(loaded, model, engine or "native", int8=int8, listener=listener)
     table, words = split(changes)
