@@ -255,7 +255,7 @@ class SingleStepper:
             self._make_room()
         self._length = length = self._length + 1
         x, normed, y = self._x, self._normed, self._y
-        np.multiply(decoder.tokens[ids.item()], decoder.scale, out=x.own)
+        np.multiply(decoder.tokens[int(ids.item())], decoder.scale, out=x.own)
         if self._places is not None:
             np.add(x.own, self._places[length - 1], out=x.own)
         scores: dict[int, _Scores] = {}

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clearhead.errors import DataError
@@ -13,6 +12,8 @@ from clearhead.verbs.naming import Changes, model_named
 from clearhead.verbs.naming import split as split_settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clearhead.evaluation import Names, Scores
     from clearhead.predictor import Predictor, TextWriter
     from clearhead.verbs.inputs import Data

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clearhead import shipped
 from clearhead.errors import ClearheadError
 from clearhead.files import sha256_of, whole_folder
 from clearhead.locks import held
+from clearhead.shipped import is_shipped
 
 FORMAT = 1
 """Raised when conversions are made differently, so that older ones are made again."""
@@ -48,7 +48,7 @@ class Kept:
         name = f"{self.form}-{self.fingerprint[:_DIGITS]}"
         if self.beside is not None:
             place = self.beside.absolute().parent
-            if os.access(place, os.W_OK) and place != Path(shipped.__file__).absolute().parent:
+            if os.access(place, os.W_OK) and not is_shipped(self.beside):
                 return place / f"{self.beside.name}.{name}"
         return cache_folder() / name
 
