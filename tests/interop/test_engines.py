@@ -10,7 +10,7 @@ import torch
 
 from clearhead.decoding import Hypothesis
 from clearhead.errors import ClearheadError, MissingExtra, RecipeError, UnsupportedModel
-from clearhead.events import ignore
+from clearhead.events import Event, ignore
 from clearhead.interop import engines
 from clearhead.interop.engines import on_engine, require_engine
 from clearhead.interop.exporting import ctranslate2 as exporting
@@ -39,7 +39,7 @@ def saved_model(folder: Path, family: str, *overrides: str) -> SavedModel:
     prepared = prepare(
         read_recipe(None, f'data.train="{data}"', f"model.family={family}", *SMALL, *overrides), folder / "run"
     )
-    model = build(prepared.recipe, seed=5).eval()
+    model: Any = build(prepared.recipe, seed=5).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
@@ -153,7 +153,8 @@ def test_a_conversion_is_made_once_and_again_when_the_model_changes(
     seq2seq: tuple[SavedModel, Path], tmp_path: Path
 ) -> None:
     saved, _ = seq2seq
-    path, heard = tmp_path / "m.safetensors", []
+    path = tmp_path / "m.safetensors"
+    heard: list[Event] = []
     save_model(saved, path)
 
     def answers(model: SavedModel) -> list[str]:

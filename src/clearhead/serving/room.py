@@ -130,7 +130,7 @@ class Room:
 
     async def _load(self, worker: WorkerProcess, version: Version) -> None:
         """Load a version into a worker, and make sure that all workers have the same."""
-        how = {"engine": self.settings.engine, "int8": self.settings.int8}
+        how: dict[str, Any] = {"engine": self.settings.engine, "int8": self.settings.int8}
         reply = await worker.load(version.number, version.source, str(version.path), foreign=version.foreign, **how)
         if not version.facts:
             version.learn(reply)
