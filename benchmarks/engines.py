@@ -22,7 +22,7 @@ from benchmarks.train_speed import SIZES
 from clearhead.events import ignore
 from clearhead.interop import load_huggingface
 from clearhead.interop.engines import kept_folder
-from clearhead.interop.engines.ctranslate2 import CTranslate2Engine
+from clearhead.interop.engines.ctranslate2 import CTranslate2Search
 from clearhead.interop.engines.onnxruntime import OnnxRuntimeEngine
 from clearhead.interop.exporting.ctranslate2 import vocabularies
 from clearhead.models import SavedModel
@@ -91,7 +91,7 @@ def peers(saved: SavedModel, folders: dict[str, Path], wanted: list[str], batch:
             continue
         engine = Engine(saved.model)
         if name == "ctranslate2":
-            engine = CTranslate2Engine(saved.model, folders[name], "float32", names, 0.0)
+            engine = CTranslate2Search(saved.model, folders[name], "float32", names, 0.0)
         elif name == "onnxruntime":
             engine = OnnxRuntimeEngine(saved.model, folders[name])
         found[name] = by_engine(engine, batch, beam)

@@ -7,7 +7,7 @@ import pytest
 
 import clearhead
 from clearhead.errors import DataError
-from clearhead.interop.engines.ctranslate2 import CTranslate2Engine
+from clearhead.interop.engines.ctranslate2 import CTranslate2Search
 from clearhead.models import save_model
 from clearhead.serving.loading import loaded, on_engine_of
 from clearhead.serving.server import checked_settings
@@ -60,8 +60,8 @@ def test_eval_puts_the_native_scores_beside_and_counts(place: Path, monkeypatch:
     assert table["beside"]["ctranslate2"]["line_error"] == table["beside"]["native"]["line_error"]
     assert table["answers"]["same"]["ctranslate2"] == table["answers"]["lines"] == len(WORDS)
     # the wrong variant: an engine whose answers are others is seen, and they are no ties
-    right = CTranslate2Engine._numbered
-    monkeypatch.setattr(CTranslate2Engine, "_numbered", lambda self, names: [*right(self, names), 5])
+    right = CTranslate2Search._numbered
+    monkeypatch.setattr(CTranslate2Search, "_numbered", lambda self, names: [*right(self, names), 5])
     compared = clearhead.compare_engines(place / "m.safetensors", place / "test.tsv", engine="ctranslate2")
     assert compared.same["ctranslate2"] + compared.ties["ctranslate2"] < len(WORDS)
     assert compared.scores["ctranslate2"] != compared.scores["native"]

@@ -74,12 +74,12 @@ def on_engine(
         return predictor.on_engine(Engine(predictor.model))
     folder = kept_folder(saved, engine, report, int8=int8, beside=beside)
     if engine == "ctranslate2":
-        from clearhead.interop.engines.ctranslate2 import CTranslate2Engine
+        from clearhead.interop.engines.ctranslate2 import CTranslate2Search
         from clearhead.interop.exporting.ctranslate2 import vocabularies
 
         kind = "int8" if int8 else "float32"
         left_out = json.loads((folder / _LEFT_OUT).read_text(encoding="utf-8"))
-        return predictor.on_engine(CTranslate2Engine(predictor.model, folder, kind, vocabularies(saved), left_out))
+        return predictor.on_engine(CTranslate2Search(predictor.model, folder, kind, vocabularies(saved), left_out))
     from clearhead.interop.engines.onnxruntime import OnnxRuntimeEngine
 
     return predictor.on_engine(OnnxRuntimeEngine(predictor.model, folder))

@@ -49,7 +49,7 @@ Found = tuple[list[int], float]
 """The tokens of an answer, and the sum of their log p."""
 
 
-class CTranslate2Engine(ForeignEngine):
+class CTranslate2Search(ForeignEngine):
     """Answers with CTranslate2.
 
     Args:
