@@ -141,6 +141,7 @@ if TYPE_CHECKING:
     from clearhead.shipped import shipped_names as shipped_names
     from clearhead.verbs import Alignments as Alignments
     from clearhead.verbs import AnswerStream as AnswerStream
+    from clearhead.verbs import EngineComparison as EngineComparison
     from clearhead.verbs import Pruned as Pruned
     from clearhead.verbs import PrunedSize as PrunedSize
     from clearhead.verbs import RecipeComparison as RecipeComparison
@@ -150,6 +151,7 @@ if TYPE_CHECKING:
     from clearhead.verbs import answer_file as answer_file
     from clearhead.verbs import answer_lines as answer_lines
     from clearhead.verbs import check as check
+    from clearhead.verbs import compare_engines as compare_engines
     from clearhead.verbs import compare_recipes as compare_recipes
     from clearhead.verbs import cost as cost
     from clearhead.verbs import crossover as crossover
@@ -179,6 +181,7 @@ _CONTENTS: dict[str, list[str]] = {
         *("answer_lines", "answer_file", "AnswerStream", "vector_lines", "vector_file"),
         *("show", "cost", "crossover", "compare_recipes", "RecipeComparison", "recipe_and_data"),
         *("import_model", "export_model", "merge_adapters"),
+        *("compare_engines", "EngineComparison"),
     ],
     "events": ["Event"],
     "recipe": [

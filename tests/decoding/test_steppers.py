@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead.decoding import ModelStepper, lean_decoder
+from clearhead.decoding import ModelStepper, SingleDecoder, lean_decoder, single_decoder
+from clearhead.decoding.single import _Norm
 from tests.models.zoo import ORDERED, RECURRENT, VARIANTS, make
 from tests.shapes import shapes_are_known
 
@@ -86,3 +87,62 @@ def test_capped_logits_are_left_to_the_model() -> None:
     """The fast decoder multiplies by the output matrix itself, and would leave the cap out."""
     assert lean_decoder(make("seq2seq", "plain")) is not None
     assert lean_decoder(make("seq2seq", "plain", "model.embedding.output_cap=2.0")) is None
+
+
+BY_NUMPY = {"plain", "post norm", "no √d", "other heads across", "position learned", "position none"}
+"""Variants of the zoo that the stepper for one line must take: were it to take none, nothing would be compared."""
+
+
+def single(variant: str, *overrides: str) -> tuple[Any, SingleDecoder | None]:
+    """A model, and its decoder for one line if it has one."""
+    model = make("seq2seq", variant, *overrides)
+    lean = lean_decoder(model)
+    return model, None if lean is None else single_decoder(lean)
+
+
+@pytest.mark.parametrize("variant", [*VARIANTS, *RECURRENT])
+@torch.inference_mode()
+def test_one_line_by_numpy_is_the_model_s_own(variant: str) -> None:
+    """Contract 2, past the first doubling of the buffers, with padding in the source."""
+    model, decoder = single(variant)
+    if decoder is None:
+        assert variant not in BY_NUMPY
+        return
+    for source in (torch.randint(4, 40, (1, 7)), torch.tensor([[5, 6, 7, 2, 0, 0]])):
+        steppers: list[Any] = [decoder.reading(source), ModelStepper.reading(model, source, None)]
+        for token in torch.randint(0, 40, (70 if variant == "plain" else 5,)).tolist():
+            mine, other = (stepper.step(torch.tensor([[token]])) for stepper in steppers)
+            torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-5)
+            for stepper in steppers:
+                stepper.keep(torch.tensor([0]), None)
+    with pytest.raises(ValueError, match="one line with one beam"):
+        steppers[0].keep(torch.tensor([0]), torch.tensor([[0, 0]]))
+
+
+@torch.inference_mode()
+def test_one_line_by_numpy_has_biases_gains_and_an_output_bias(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights that a new model has at 0 or 1, and a norm without its shift, which must be noticed."""
+    for place in ("pre", "post"):
+        model, _ = single("plain", f"model.norm.place={place}", "model.embedding.output_bias=true")
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(torch.empty_like(parameter).normal_(0, 0.3))
+        source, token = torch.randint(4, 40, (1, 7)), torch.tensor([[9]])
+        wanted = ModelStepper.reading(model, source, None).step(token)
+
+        def found(model: Any = model, source: Any = source, token: Any = token) -> Any:
+            lean = lean_decoder(model)
+            decoder = None if lean is None else single_decoder(lean)
+            assert decoder is not None
+            return decoder.reading(source).step(token).clone()
+
+        torch.testing.assert_close(found(), wanted, atol=1e-5, rtol=1e-5)
+        right = _Norm.__init__
+
+        def without_shift(self: Any, norm: Any, *, apart: bool, right: Any = right) -> None:
+            right(self, norm, apart=apart)
+            self.shift = self.shift * 0
+
+        with monkeypatch.context() as wrong:
+            wrong.setattr(_Norm, "__init__", without_shift)
+            assert not torch.allclose(found(), wanted, atol=1e-3)

@@ -2,14 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 import clearhead
 from clearhead.cli.progress import TerminalReport
-from clearhead.cli.scores import print_scores
-from clearhead.cli.words import columns_of, files_and_settings, parallel, usage
+from clearhead.cli.scores import print_scores, score_lines
+from clearhead.cli.words import Engine, Int8, columns_of, files_and_settings, parallel, usage
 
 
 def evaluate(
@@ -29,6 +29,8 @@ def evaluate(
     split: Annotated[
         Literal["dev", "test"] | None, typer.Option(help="For a run folder: its own dev or test data.")
     ] = None,
+    engine: Engine = "native",
+    int8: Int8 = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Score a model's answers, with 95 % intervals; percentages. The screen shows what matters for the data.
@@ -45,23 +47,38 @@ def evaluate(
 
     clearhead eval runs/demo --split test
 
+    With --engine, the scores of the engine come first, then the native ones, and how many answers are the same; with
+    --int8, those of float32 are beside them.
+
     clearhead eval runs/demo pairs.tsv decoding.beam_size=1
+
+    clearhead eval runs/demo --split test --engine ctranslate2 --int8
     """
     files, settings = files_and_settings(words)
     both = parallel(src, tgt)
     if len(files) + (both is not None) + (split is not None) != 1:
         raise usage("eval", "name what to score on: a file, --src and --tgt, or, for a run folder, --split dev or test")
+    data = files[0] if files else both
+    asked: dict[str, Any] = {"split": split, "columns": columns_of(columns), "settings": settings}
+    asked["metrics"] = "all" if as_json else "main"
+    if engine != "native" or int8:
+        with TerminalReport() as report:
+            compared = clearhead.compare_engines(model, data, engine=engine, int8=int8, report=report, **asked)
+        _print_compared(compared, as_json=as_json)
+        return
     with TerminalReport() as report:
-        scores = clearhead.evaluate(
-            model,
-            files[0] if files else both,
-            split=split,
-            columns=columns_of(columns),
-            metrics="all" if as_json else "main",
-            report=report,
-            settings=settings,
-        )
+        scores = clearhead.evaluate(model, data, report=report, **asked)
     if as_json:
         print(json.dumps(scores.table()))
     else:
         print_scores(scores)
+
+
+def _print_compared(compared: "clearhead.EngineComparison", *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(compared.table()))
+        return
+    for number, (name, scores) in enumerate(compared.scores.items()):
+        counts, *metrics = score_lines(scores)
+        print(*([counts] if number == 0 else []), f"{name}:", *(f"  {line}" for line in metrics), sep="\n")
+    print(*compared.words(), sep="\n")

@@ -8,7 +8,7 @@ import typer
 
 import clearhead
 from clearhead.cli.progress import TerminalReport
-from clearhead.cli.words import files_and_settings, one_pipe, usage
+from clearhead.cli.words import Engine, Int8, files_and_settings, one_pipe, usage
 
 MOST_WORKERS = 256
 """More processes than this serve no machine."""
@@ -50,6 +50,8 @@ def run(
     threads: Annotated[
         int | None, typer.Option(min=1, max=MOST_WORKERS, help="Workers side by side; all cores without it.")
     ] = None,
+    engine: Engine = "native",
+    int8: Int8 = False,
 ) -> None:
     """Answer lines: one line out for every line in, in the same order, also for empty ones.
 
@@ -75,6 +77,8 @@ def run(
     clearhead run runs/demo words.txt decoding.sample=true decoding.seed=7
 
     clearhead run encoder.safetensors lines.txt --vectors -o lines.npy
+
+    clearhead run runs/demo words.txt --engine ctranslate2
     """
     if output is None and (resume or force):
         raise usage("--resume" if resume else "--force", "is about the file of answers: name it with -o")
@@ -102,14 +106,14 @@ def run(
         )
         return
     form: dict[str, Any] = {"n_best": n_best, "scores": scores, "as_json": as_json, "read_as": read_as}
-    form |= {"workers": threads or "all", "settings": settings}
+    form |= {"workers": threads or "all", "settings": settings, "engine": engine, "int8": int8}
     if output is not None:
         with TerminalReport(bar=True) as report:
             clearhead.answer_file(model, files, output, resume=resume, force=force, report=report, **form)
         return
     # a bar on the screen that shows the answers would be in their way
     with TerminalReport(bar=bool(files) and not sys.stdout.isatty()) as report:
-        _print(clearhead.answer_lines(model, files, **form), report)
+        _print(clearhead.answer_lines(model, files, report=report, **form), report)
 
 
 def _vectors(

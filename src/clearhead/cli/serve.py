@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import clearhead
-from clearhead.cli.words import usage
+from clearhead.cli.words import Engine, Int8, usage
 
 TOKEN = "CLEARHEAD_TOKEN"
 TOKEN_BYTES = 4_096
@@ -53,6 +53,8 @@ def serve(
     deadline: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0.01, help="How long an answer may take (504).")
     ] = None,
+    engine: Engine = "native",
+    int8: Int8 = False,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log a JSON line for each request on standard error, without texts.")
     ] = False,
@@ -94,6 +96,8 @@ def serve(
         port=port,
         allowed_hosts=tuple(allow_host or ()),
         access_log=access_log,
+        engine=engine,
+        int8=int8,
         ready=lambda address: typer.echo(f"{address} (Ctrl-C ends)", err=True),
         **{name: value for name, value in settings.items() if value is not None},
     )

@@ -2,8 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
 
 import clearhead
+
+Engine = Annotated[
+    Literal["native", "ctranslate2", "onnxruntime"],
+    typer.Option(help="What answers; the last two convert the model once, and keep the conversion beside it."),
+]
+Int8 = Annotated[bool, typer.Option("--int8", help="For ctranslate2: weights in eight bits.")]
 
 
 def usage(what: str, why: str) -> clearhead.RecipeError:

@@ -6,6 +6,7 @@ from clearhead.decoding.guarded import FIRST, GuardedStepper
 from clearhead.decoding.lean import LeanDecoder, lean_decoder
 from clearhead.decoding.plain import ModelStepper
 from clearhead.decoding.rules import Allowed, Rules, Trie
+from clearhead.decoding.single import SingleDecoder, single_decoder
 from clearhead.decoding.stepper import Hypothesis, Stepper, length_penalty
 from clearhead.decoding.tree import SearchNode, SearchTree
 
@@ -20,6 +21,7 @@ __all__ = [
     "Sampler",
     "SearchNode",
     "SearchTree",
+    "SingleDecoder",
     "Stepper",
     "Trie",
     "beam_search",
@@ -27,4 +29,5 @@ __all__ = [
     "greedy",
     "lean_decoder",
     "length_penalty",
+    "single_decoder",
 ]

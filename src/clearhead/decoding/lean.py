@@ -87,8 +87,13 @@ class LeanDecoder:
         self.rotates = type(decoder.scheme).rotate is not RelativePosition.rotate if decoder.scheme else False
         """Whether the scheme rotates queries and keys; one that does not returns what it is given."""
         self.final_norm: Map = _identity if decoder.final_norm is None else _norm(decoder.final_norm)
-        weight = (model.output.weight.detach() * model.output.scale).T.contiguous()  # (d, V)
-        self.output = _logits(weight, None if model.output.bias is None else model.output.bias.detach())
+        weight, bias = model.output.weight.detach() * model.output.scale, model.output.bias
+        self.output_rows = torch.cat(
+            (weight, weight.new_zeros(len(weight), 1) if bias is None else bias.detach()[:, None]), 1
+        )
+        self.output_rows = self.output_rows.T.contiguous()
+        """The output matrix with the bias as its last row, (d + 1, V)."""
+        self.output = _logits(self.output_rows[:-1], None if bias is None else self.output_rows[-1])
 
     def current(self) -> bool:
         """Whether the model still has the same weights and is still supported."""
@@ -97,6 +102,10 @@ class LeanDecoder:
     def _count_changes(self) -> list[int]:
         # a tensor made in inference mode has no version, and is not meant to change
         return [0 if part.is_inference() else part._version for part in self.model.parameters()]
+
+    def key_values(self, states: Float[Tensor, "b n d"]) -> list[tuple[Tensor, Tensor]]:
+        """Keys (b, h, e, n) and values (b, h, n, e) of the source, for each layer."""
+        return [_key_values(layer, states) for layer in self.layers]
 
     def reading(self, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> "LeanStepper":
         """Encode these sources and return a stepper."""
@@ -113,9 +122,9 @@ class _LeanLayer:
         assert around_cross is not None
         assert isinstance(own.query, nn.Linear)
         self.heads, self.size, self.cross_heads = own.heads, own.query.out_features // own.heads, cross.heads
-        self.qkv = _linear(own.query, own.key, own.value, scales=(_scale(own), 1.0, 1.0))
+        self.qkv = _linear(own.query, own.key, own.value, scales=(scale_of(own), 1.0, 1.0))
         self.out = _linear(own.output)
-        self.cross_query = _linear(cross.query, scales=(_scale(cross),))
+        self.cross_query = _linear(cross.query, scales=(scale_of(cross),))
         self.cross_key_value = _linear(cross.key, cross.value)
         self.cross_out = _linear(cross.output)
         self.feedforward = _feedforward(layer.feedforward)
@@ -149,7 +158,8 @@ def _logits(weight: Float[Tensor, "d V"], bias: Float[Tensor, "V"] | None) -> Ma
     return logits
 
 
-def _scale(attention: MultiHeadAttention) -> float:
+def scale_of(attention: MultiHeadAttention) -> float:
+    """What queries are multiplied by."""
     assert isinstance(attention.query, nn.Linear)
     return 1.0 / divisor(attention.scale, attention.query.out_features // attention.heads)
 
@@ -214,7 +224,7 @@ class LeanStepper:
         if memory.valid is not None:
             padding = torch.zeros(memory.valid.shape).masked_fill_(~memory.valid, -torch.inf)
             self._padding = padding[:, None, None]
-        self._cross = [_key_values(layer, memory.states) for layer in decoder.layers]
+        self._cross = decoder.key_values(memory.states)
         self._own = [
             memory.states.new_empty(2, self._lines, layer.heads, 16, 1, layer.size) for layer in decoder.layers
         ]

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import nn
 
@@ -17,11 +18,13 @@ from clearhead.decoding import (
     Rules,
     Sampler,
     SearchTree,
+    SingleDecoder,
     Stepper,
     beam_search,
     each_token,
     greedy,
     lean_decoder,
+    single_decoder,
 )
 from clearhead.errors import ClearheadError, Problem, RecipeError
 from clearhead.machine import require_memory
@@ -47,6 +50,12 @@ class Engine:
         model: a ``Seq2Seq`` or a ``LanguageModel``.
     """
 
+    name = "native"
+    streams = True
+    """Whether ``stream`` gives an answer token by token."""
+    where: tuple[Any, ...] | None = None
+    """Of another engine: what it is opened with, beside the model."""
+
     def __init__(self, model: Model) -> None:
         if not isinstance(model, Seq2Seq | LanguageModel):
             raise ClearheadError(f"a model of family {model.spec.family} does not generate text")
@@ -61,6 +70,7 @@ class Engine:
         self.banned = sorted(index for index in specials if index is not None)
         """Special tokens that are never generated, unless ``decoding.ban_specials`` is false."""
         self._lean: LeanDecoder | None = None
+        self._single: SingleDecoder | None = None
         self._size: int = getattr(vocabulary, model.spec.sides[-1])
         """The size of the target vocabulary."""
         self._width: int = model.output.weight.shape[-1]
@@ -142,17 +152,12 @@ class Engine:
         allowed: Allowed | None = None,
         first: int | None = None,
     ) -> "_Writing":
-        shortest = [max(spec.min_length, _share(spec.min_ratio, line)) for line in lines]
-        # the longest answer follows from the source, unless the shortest one is longer
-        usual = [_share(spec.max_ratio, line) + spec.max_extra for line in lines]
-        longest = [spec.max_length or max(pair) for pair in zip(usual, shortest, strict=True)]
-        # a language model's answer follows its prompt, and both take up positions
-        rooms = [self._write_reach - (0 if isinstance(self.model, Seq2Seq) else len(line)) for line in lines]
+        longest, shortest = self._lengths(lines, spec)
         sampler = Sampler(spec.seed, spec.temperature, spec.top_k, spec.top_p) if spec.sample else None
         if sampler is not None and allowed is None:  # lines of several requests may have the same number
             sampler.numbers, numbers = numbers, range(len(numbers))
         rules = Rules(
-            longest=[max(1, min(length, room)) for length, room in zip(longest, rooms, strict=True)],
+            longest=longest,
             shortest=shortest if any(shortest) else (),
             prefixes=prefixes,
             banned=self.never_written(spec),
@@ -171,11 +176,21 @@ class Engine:
         check(len(lines), min(FIRST, max(rules.longest)))
         check(len(lines), max(rules.shortest, default=1))
         self._require_memory(1, 1, tokens, max(rules.longest))  # do not begin an answer that cannot be finished
-        return _Writing(GuardedStepper(self._stepper(lines), check), rules, fed, self.eos, sampler)
+        return _Writing(GuardedStepper(self._stepper(lines, beams), check), rules, fed, self.eos, sampler)
 
     def never_written(self, spec: DecodingSpec) -> list[int]:
         """The tokens that no answer has: those that the settings ban, and special ones."""
         return sorted({*spec.banned, *(self.banned if spec.ban_specials else ())})
+
+    def _lengths(self, lines: Sequence[list[int]], spec: DecodingSpec) -> tuple[list[int], list[int]]:
+        """The most and the fewest tokens of the answer to each line."""
+        shortest = [max(spec.min_length, _share(spec.min_ratio, line)) for line in lines]
+        # the longest answer follows from the source, unless the shortest one is longer
+        usual = [_share(spec.max_ratio, line) + spec.max_extra for line in lines]
+        longest = [spec.max_length or max(pair) for pair in zip(usual, shortest, strict=True)]
+        # a language model's answer follows its prompt, and both take up positions
+        rooms = [self._write_reach - (0 if isinstance(self.model, Seq2Seq) else len(line)) for line in lines]
+        return [max(1, min(length, room)) for length, room in zip(longest, rooms, strict=True)], shortest
 
     def _refuse(self, spec: DecodingSpec) -> None:
         """Refuse settings that this model cannot follow, whatever the lines are."""
@@ -206,14 +221,17 @@ class Engine:
             what = f"answering ({size})"
             require_memory(needed, what, way_out)
 
-    def _stepper(self, lines: list[list[int]]) -> Stepper:
+    def _stepper(self, lines: list[list[int]], beams: int) -> Stepper:
         if isinstance(self.model, LanguageModel):
             return ModelStepper.prompted(self.model, lines)
         ids, valid = padded(lines)
         if self._lean is None or not self._lean.current():
             self._lean = lean_decoder(self.model)
+            self._single = None if self._lean is None else single_decoder(self._lean)
         if self._lean is None:
             return ModelStepper.reading(self.model, ids, valid)
+        if self._single is not None and len(lines) == beams == 1:
+            return self._single.reading(ids)
         return self._lean.reading(ids, valid)
 
 

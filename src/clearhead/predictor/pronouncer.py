@@ -95,7 +95,7 @@ class Pronouncer(TextWriter):
 
     def in_pieces(self, text: str, spec: DecodingSpec) -> bool:
         words = read_english(text).words
-        return len(words) == 1 and words[0] not in self._listed(spec)
+        return self.engine.streams and len(words) == 1 and words[0] not in self._listed(spec)
 
     def stream(self, text: str, **settings: Any) -> Iterator[str]:
         """Yield the answer to a text piece by piece, word after word."""

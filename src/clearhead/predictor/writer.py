@@ -1,8 +1,9 @@
 """Generates text, with encoder-decoders and language models."""
 
+import copy
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -48,7 +49,19 @@ class TextWriter(Predictor):
     def __init__(self, model: Model, recipe: Recipe, codecs: tuple[Codec, ...]) -> None:
         super().__init__(model, recipe, codecs)
         self.engine = Engine(model)
+        """What answers are searched with; the inside of the model is always looked at as it is here."""
         self.framing = Framing(model.spec, self.source, self.target)
+
+    def on_engine(self, engine: Engine) -> Self:
+        """The same model, which answers with another engine; the weights are shared."""
+        other = copy.copy(self)
+        other.engine = engine
+        return other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        made, parts = super().__reduce__()
+        where = self.engine.where
+        return (made, parts) if where is None else (_on_engine, (made, parts, type(self.engine), where))
 
     def stream(self, text: str, **settings: Any) -> Iterator[str]:
         """Yield the answer to one text piece by piece; greedy or sampled, as a beam is decided only at the end."""
@@ -78,7 +91,7 @@ class TextWriter(Predictor):
     def in_pieces(self, text: str, spec: DecodingSpec) -> bool:
         """Whether the answer to a text can be given token by token."""
         del text, spec
-        return True
+        return self.engine.streams
 
     def reading(self, text: str, spec: DecodingSpec) -> tuple[bool, tuple[str, ...]]:
         """Whether a text is cut, and which of its characters are unknown."""
@@ -168,6 +181,7 @@ class TextWriter(Predictor):
         lines, cut, unknown = self._encode(texts, spec)
         given = [[] for _ in lines] if prefixes is None else self.target.encode(prefixes)
         starts = [[*self.framing.prefix(spec), *start] for start in given]
+        scored = scored or n_best > 1  # several answers are shown with their scores
         found = self.engine.search(
             lines,
             spec,
@@ -192,7 +206,7 @@ class TextWriter(Predictor):
         tree = SearchTree()
         if target is None:
             first, start = self.framing.first(spec), self.framing.prefix(spec)
-            (hypotheses,) = self.engine.search(
+            (hypotheses,) = Engine(self.model).search(
                 [line], spec, scored=True, tree=tree, first=first, prefixes=[start] if start else None
             )
             (found,) = self._decode([hypotheses[: the_number(n_best, "n_best")]], [cut], unknown)
@@ -273,3 +287,9 @@ class TextWriter(Predictor):
             ]
             for hypotheses, was, strange in zip(found, cut, unknown, strict=True)
         ]
+
+
+def _on_engine(made: Any, parts: tuple[Any, ...], kind: type[Engine], where: tuple[Any, ...]) -> TextWriter:
+    """Unpickle a predictor that answers with another engine."""
+    predictor: TextWriter = made(*parts)
+    return predictor.on_engine(kind(predictor.model, *where))

@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from clearhead.data import format_of
 from clearhead.errors import ClearheadError, ModelFileError
-from clearhead.models import add_tensors, count_parameters, load_model, stored_tensors
+from clearhead.events import ignore
+from clearhead.models import SavedModel, add_tensors, count_parameters, load_model, stored_tensors
 from clearhead.predictor import Filler, Labeller, Predictor, TextWriter, ready
 from clearhead.recipe import read_header, recipe_table
 
@@ -45,6 +46,20 @@ def loaded(path: Path, shown: str, *, foreign: bool) -> Loaded:
             return Loaded(predictor, read_header(held).metadata["fingerprint"])
         except ClearheadError as error:
             raise ModelFileError(str(error).replace(str(held), shown)) from None
+
+
+def on_engine_of(found: Loaded, shown: str, engine: str, *, int8: bool) -> Loaded:
+    """The same, answering with an engine: the conversion is beside the model, made by the first worker that needs it.
+
+    A model that writes no text, such as a classifier among others, stays native.
+    """
+    predictor = found.predictor
+    if engine == "native" or not isinstance(predictor, TextWriter):
+        return found
+    from clearhead.interop.engines import on_engine  # most servers are native
+
+    saved = SavedModel(predictor.model, predictor.recipe, predictor.tokenizers)
+    return replace(found, predictor=on_engine(predictor, saved, engine, ignore, int8=int8, beside=Path(shown)))
 
 
 def _fingerprint(predictor: Predictor) -> str:

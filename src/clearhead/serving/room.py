@@ -130,7 +130,8 @@ class Room:
 
     async def _load(self, worker: WorkerProcess, version: Version) -> None:
         """Load a version into a worker, and make sure that all workers have the same."""
-        reply = await worker.load(version.number, version.source, str(version.path), foreign=version.foreign)
+        how: dict[str, Any] = {"engine": self.settings.engine, "int8": self.settings.int8}
+        reply = await worker.load(version.number, version.source, str(version.path), foreign=version.foreign, **how)
         if not version.facts:
             version.learn(reply)
         elif reply["facts"]["fingerprint"] != version.fingerprint:

@@ -76,6 +76,8 @@ def _refusals(settings: ServeSettings) -> Iterator[tuple[str, str]]:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if number and name != "port" and not 0 < value < math.inf:
             yield name, f"is {value}, and must be a positive number"
+    if settings.int8 and settings.engine != "ctranslate2":
+        yield "int8", "only the engine ctranslate2 computes with weights in eight bits"
     if not 0 <= settings.port <= 65535:
         yield "port", "must be between 0 and 65535"
 

@@ -51,5 +51,9 @@ class ServeSettings:
     """How long work in flight may take after the server was told to stop."""
     watch: float | None = None
     """Seconds between looks for a newer model under the same name; None: only when asked (``SIGHUP``)."""
+    engine: str = "native"
+    """What answers: native, ctranslate2 or onnxruntime; looks and scores are always native."""
+    int8: bool = False
+    """For ctranslate2: weights in eight bits."""
     access_log: bool = False
     """Whether each request is logged: its route, status, size and time, nothing of what it says."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from clearhead.errors import ClearheadError
 from clearhead.predictor import Predictor, leave_with, one_thread
-from clearhead.serving.loading import described, loaded
+from clearhead.serving.loading import described, loaded, on_engine_of
 from clearhead.serving.messages import BrokenMessage, Frames, Message, framed, kind_and_place
 from clearhead.serving.work import Reply, Stream, answer, look, refusal, score, trace
 
@@ -92,6 +92,7 @@ class Worker:
     def _load(self, message: Message) -> Reply:
         def load() -> Reply:
             found = loaded(Path(message["path"]), message["shown"], foreign=message["foreign"])
+            found = on_engine_of(found, message["shown"], message["engine"], int8=message["int8"])
             self._models[message["model"]] = found.predictor
             return {"loaded": message["model"], **described(found)}
 

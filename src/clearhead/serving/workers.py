@@ -123,7 +123,9 @@ class WorkerProcess(asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(framed(message))
 
-    async def load(self, number: int, path: str, shown: str, *, foreign: bool) -> dict[str, Any]:
+    async def load(
+        self, number: int, path: str, shown: str, *, foreign: bool, engine: str = "native", int8: bool = False
+    ) -> dict[str, Any]:
         """Load a version of a model; returns its facts, or raises why it cannot be loaded.
 
         ``ModelFileError`` says that the file is to blame, ``ConnectionError`` that the worker is gone.
@@ -131,7 +133,8 @@ class WorkerProcess(asyncio.Protocol):
         if self.gone.is_set():
             raise ConnectionError("the worker ended")
         waiting = self._loading[number] = asyncio.get_running_loop().create_future()
-        self.send({"do": "load", "model": number, "path": path, "shown": shown, "foreign": foreign})
+        place = {"path": path, "shown": shown, "foreign": foreign, "engine": engine, "int8": int8}
+        self.send({"do": "load", "model": number, **place})
         reply: dict[str, Any] = await waiting
         if "unloaded" in reply:
             raise (ModelFileError if reply["refused"] else ClearheadError)(reply["message"])

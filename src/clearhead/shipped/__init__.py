@@ -16,6 +16,11 @@ def shipped_model(name: str) -> Path | None:
     return _FOLDER / f"{name}.safetensors" if name in shipped_names() else None
 
 
+def is_shipped(path: Path) -> bool:
+    """Whether a file is one of the package's own, beside which nothing should be written."""
+    return path.absolute().parent == _FOLDER.absolute()
+
+
 def model_card(name: str) -> str:
     """What a model was trained on, how good it is, what it cannot do, and the terms of its data, as Markdown."""
     if name not in shipped_names():

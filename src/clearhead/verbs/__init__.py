@@ -8,6 +8,7 @@ from clearhead.verbs.answer import AnswerStream, answer_file, answer_lines
 from clearhead.verbs.check import check
 from clearhead.verbs.compare import RecipeComparison, compare_recipes
 from clearhead.verbs.cost import cost, crossover
+from clearhead.verbs.engines import EngineComparison, compare_engines
 from clearhead.verbs.evaluate import ScoredExample, evaluate, score
 from clearhead.verbs.exporting import export_model
 from clearhead.verbs.heads import study_heads
@@ -25,6 +26,7 @@ from clearhead.verbs.vectors import vector_file, vector_lines
 __all__ = [
     "Alignments",
     "AnswerStream",
+    "EngineComparison",
     "Pruned",
     "PrunedSize",
     "RecipeComparison",
@@ -34,6 +36,7 @@ __all__ = [
     "answer_file",
     "answer_lines",
     "check",
+    "compare_engines",
     "compare_recipes",
     "cost",
     "crossover",

@@ -4,7 +4,7 @@ import hashlib
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -52,6 +52,9 @@ def answer_lines(
     as_json: bool = False,
     read_as: "ReadAs" = "auto",
     workers: int | Literal["all"] = 1,
+    engine: str | None = None,
+    int8: bool = False,
+    report: Listener | bool | None = None,
     settings: Changes = None,
 ) -> AnswerStream:
     """Answer every line of files, or of standard input.
@@ -65,10 +68,13 @@ def answer_lines(
         read_as: What the lines are: ``text``, ``jsonl`` with a field "source", or ``auto`` by the name of the file.
         workers: Processes side by side, ``"all"`` for as many as there are cores. They are forked: ask for more than
             one only before torch has worked on several threads in this process.
+        engine: What answers: ``native``, ``ctranslate2`` or ``onnxruntime``.
+        int8: For ``ctranslate2``: weights in eight bits.
+        report: Called with an ``Event`` if the model is converted for an engine.
         settings: Settings of ``[decoding]``.
     """
     names = _files(files)
-    predictor, spec = _asked(model, names, n_best, settings)
+    predictor, spec = _asked(model, names, n_best, settings, _Chosen(engine, int8, listener_of(report)))
 
     from clearhead.data import format_of
     from clearhead.predictor import AnswerFormat, count_lines, lines_to_answer
@@ -96,6 +102,8 @@ def answer_file(
     as_json: bool = False,
     read_as: "ReadAs" = "auto",
     workers: int | Literal["all"] = 1,
+    engine: str | None = None,
+    int8: bool = False,
     report: Listener | bool | None = None,
     settings: Changes = None,
 ) -> int:
@@ -111,7 +119,7 @@ def answer_file(
     """
     listener = listener_of(report)
     names = _files(files)
-    predictor, spec = _asked(model, names, n_best, settings)
+    predictor, spec = _asked(model, names, n_best, settings, _Chosen(engine, int8, listener))
 
     from clearhead.data import format_of
     from clearhead.predictor import AnswerFormat, Journal, count_lines, lines_to_answer
@@ -119,6 +127,8 @@ def answer_file(
 
     form = AnswerFormat(n_best, scores, as_json)
     identity = _identity(model, names, spec, form, read_as)
+    if (engine or "native") != "native":
+        identity = {**identity, "--engine": f"{engine} int8" if int8 else engine}
     lines = lines_to_answer(names, read_as, format_of(predictor.model.spec).question)
     with Journal(Path(output), identity, resume=resume, force=force) as journal, undisturbed(), _stopping(journal):
         done, total = journal.start, count_lines(names)
@@ -144,11 +154,21 @@ def _files(files: Files) -> list[Path]:
     return [Path(files)] if isinstance(files, str | Path) else [Path(name) for name in files]
 
 
+@dataclass(frozen=True)
+class _Chosen:
+    """The engine that answers, and who is told about a conversion."""
+
+    engine: str | None
+    int8: bool
+    listener: Listener
+
+
 def _asked(
     model: "str | Path | Run | Predictor",
     names: Sequence[Path],
     n_best: int,
     settings: Changes,
+    chosen: "_Chosen",
 ) -> "tuple[Predictor, DecodingSpec]":
     """The model and its way of decoding; what is wrong with the names is reported before anything is loaded."""
     if sum(str(name) == "-" for name in names) > 1:
@@ -159,7 +179,7 @@ def _asked(
         require_data(name)
     table, words = split(settings)
     stated = [*table, *(word.partition("=")[0].strip() for word in words)]
-    predictor = model_named(model, words or table)
+    predictor = model_named(model, words or table, engine=chosen.engine, int8=chosen.int8, listener=chosen.listener)
     if n_best > predictor.recipe.decoding.beam_size and "decoding.beam_size" not in stated:
         predictor = predictor.answering(beam_size=max(4, n_best))
     return predictor, predictor.recipe.decoding

@@ -31,6 +31,8 @@ def evaluate(
     split: Literal["dev", "test"] | None = None,
     columns: Sequence[str] | None = None,
     metrics: "Names" = "all",
+    engine: str | None = None,
+    int8: bool = False,
     report: Listener | bool | None = None,
     settings: Changes = None,
 ) -> "Scores":
@@ -46,6 +48,9 @@ def evaluate(
         columns: Which columns are meant, for tables, dicts and files that have several.
         metrics: The metrics to measure: ``all`` that apply, the ``main`` ones, which matter most for the data, or a
             list of names.
+        engine: What answers: ``native``, ``ctranslate2`` or ``onnxruntime``; log p is always the native one.
+            ``compare_engines`` also says how many answers are the same.
+        int8: For ``ctranslate2``: weights in eight bits.
         report: Called with an ``Event`` for each warning; True prints them to standard error.
         settings: Settings of ``[decoding]``, and ``data.bad_lines``.
     """
@@ -57,7 +62,7 @@ def evaluate(
         where = files["data"]
         folder = _run_folder(model, split) if split is not None else None
         _require_names(model, where)
-        predictor = model_named(model, others)
+        predictor = model_named(model, others, engine=engine, int8=int8, listener=listener)
 
         from clearhead.evaluation import evaluate as scores_of
         from clearhead.models import use_cores

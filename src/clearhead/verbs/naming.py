@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import Problem, RecipeError
+from clearhead.events import Listener, ignore
 from clearhead.recipe import (
     Recipe,
     Settings,
@@ -74,7 +75,7 @@ def recipe_named(source: str | Path | Recipe | None, changes: Changes = None) ->
     return stated_recipe(source, changes)[0]
 
 
-def load(model: str | Path, *overrides: str) -> "Predictor":
+def load(model: str | Path, *overrides: str, engine: str = "native", int8: bool = False) -> "Predictor":
     """A trained model, ready to answer: a model file, the best model of a run, a Hugging Face folder, or ``"g2p-en"``.
 
     model = clearhead.load("runs/demo", "decoding.beam_size=8")
@@ -83,16 +84,35 @@ def load(model: str | Path, *overrides: str) -> "Predictor":
     Args:
         model: Its name.
         overrides: How it answers: settings of ``[decoding]``, as words.
+        engine: What answers: ``native``, ``ctranslate2`` or ``onnxruntime``; for the last two the model is converted
+            on first use, and the conversion is kept beside it.
+        int8: For ``ctranslate2``: weights in eight bits.
     """
-    return model_named(model, list(overrides))
+    return model_named(model, list(overrides), engine=engine, int8=int8)
 
 
-def model_named(model: "str | Path | Run | Predictor", changes: Changes = None) -> "Predictor":
+def model_named(
+    model: "str | Path | Run | Predictor",
+    changes: Changes = None,
+    *,
+    engine: str | None = None,
+    int8: bool = False,
+    listener: Listener = ignore,
+) -> "Predictor":
     """A model file, the best model of a run, or a Hugging Face folder, ready to answer; or one that is loaded already.
 
-    ``changes`` are settings of ``[decoding]``.
+    ``changes`` are settings of ``[decoding]``. Without ``engine`` a loaded model keeps the one that it has.
     """
+    as_it_is = not int8 and (engine is None or (engine == "native" and isinstance(model, str | Path)))
+    if not as_it_is:
+        from clearhead.interop.engines import require_engine
+
+        require_engine(engine or "native", int8=int8)  # before anything takes time
     loaded = _loaded(model)
+    if not as_it_is:
+        from clearhead.verbs.answering_engine import with_engine
+
+        loaded = with_engine(loaded, model, engine or "native", int8=int8, listener=listener)
     table, words = split(changes)
     for name in table:
         if not name.startswith("decoding."):

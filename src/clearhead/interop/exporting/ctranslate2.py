@@ -26,11 +26,11 @@ from clearhead.interop.exporting.sample import LONGEST, Sample, SampleBatch, cod
 from clearhead.interop.exporting.torch_export import quiet
 from clearhead.interop.exporting.verifying import Foreign, compare, require_agreement
 from clearhead.interop.exporting.written import Written
-from clearhead.models import LanguageModel, Seq2Seq
+from clearhead.models import LanguageModel, SavedModel, Seq2Seq
 from clearhead.positions import AlibiBias, BucketBias, LearnedPosition, RotaryPosition, SinusoidalPosition, sinusoids
 from clearhead.recipe import ModelSpec, StackSpec
 
-_ROWS = 2048
+ROWS = 2048
 """Positions of a table of sinusoids: the longest line that such an export reads or writes."""
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELUTanh", "silu": "SWISH"}
 
@@ -207,11 +207,11 @@ def _positions(stack: Stack) -> np.ndarray:
     """The vectors that are added to the embeddings."""
     position, width = stack.embedding.position, stack.embedding.tokens.embedding_dim
     if isinstance(position, SinusoidalPosition):
-        table = sinusoids(_ROWS + position.offset, width, layout=position.layout, base=position.base)
+        table = sinusoids(ROWS + position.offset, width, layout=position.layout, base=position.base)
         return _numbers(table[position.offset :])
     if isinstance(position, LearnedPosition):
         return _numbers(position.table.weight[position.offset :])
-    return np.zeros((_ROWS, width), dtype=np.float32)
+    return np.zeros((ROWS, width), dtype=np.float32)
 
 
 def _settings(stack: Stack, spec: Any) -> dict[str, Any]:
@@ -251,7 +251,7 @@ def _spec(sample: Sample) -> Any:
         made.projection.bias = _numbers(model.output.bias)
     if model.output.scale != 1.0:
         made.scale_outputs = np.float32(model.output.scale)
-    names = vocabularies(sample)
+    names = vocabularies(sample.saved)
     if isinstance(model, Seq2Seq):
         encoder: Any = model.encoder
         reader = transformer_spec.TransformerEncoderSpec(
@@ -280,10 +280,10 @@ def _configure(config: Any, ours: Any, names: list[str]) -> None:
         config.decoder_start_token = names[vocabulary.first]
 
 
-def vocabularies(sample: Sample) -> tuple[list[str], list[str]]:
+def vocabularies(saved: SavedModel) -> tuple[list[str], list[str]]:
     """The names of the tokens of both sides, each different; those that no tokenizer names are called by their ids."""
-    vocabulary = sample.saved.recipe.model.vocabulary
-    codecs: list[Codec | None] = [codec for _, codec in codecs_in(sample.saved.tokenizers)]
+    vocabulary = saved.recipe.model.vocabulary
+    codecs: list[Codec | None] = [codec for _, codec in codecs_in(saved.tokenizers)]
     codecs = codecs or [None]
     return _names(codecs[0], vocabulary.source), _names(codecs[-1], vocabulary.target)
 
@@ -306,7 +306,7 @@ class CTranslate2Engine(Foreign):
         import ctranslate2
 
         self._sample, self._model = sample, sample.model
-        self._read, self._write = vocabularies(sample)
+        self._read, self._write = vocabularies(sample.saved)
         self._numbers = {name: index for index, name in enumerate(self._write)}
         make = ctranslate2.Translator if isinstance(self._model, Seq2Seq) else ctranslate2.Generator
         self._engine: Any = make(str(folder), device="cpu", compute_type=kind, inter_threads=1, intra_threads=1)
@@ -341,6 +341,7 @@ class CTranslate2Engine(Foreign):
                 self._named(batch.rows, self._read),
                 beam_size=1,
                 max_decoding_length=LONGEST,
+                min_decoding_length=0,  # an answer may be empty
                 max_input_length=0,
                 suppress_sequences=banned,
             )

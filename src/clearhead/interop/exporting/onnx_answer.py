@@ -15,18 +15,22 @@ import onnxruntime
 class ExportedModel:
     """The graphs of a folder; ``model.json`` says what the model reads and which tokens begin and end an answer."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, options: onnxruntime.SessionOptions | None = None) -> None:
         self.about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
         self.graphs = {
-            name: onnxruntime.InferenceSession(folder / f"{name}.onnx", providers=["CPUExecutionProvider"])
+            name: onnxruntime.InferenceSession(folder / f"{name}.onnx", options, providers=["CPUExecutionProvider"])
             for name in self.about["graphs"]
+        }
+        self._ports = {
+            name: ([port.name for port in graph.get_inputs()], [port.name for port in graph.get_outputs()])
+            for name, graph in self.graphs.items()
         }
 
     def run(self, graph: str, tensors: dict[str, Any]) -> dict[str, Any]:
         """Run a graph: arrays by name in, arrays by name out."""
-        session = self.graphs[graph]
-        feed = {port.name: tensors[port.name] for port in session.get_inputs()}
-        return dict(zip([port.name for port in session.get_outputs()], session.run(None, feed), strict=True))
+        session, (inputs, outputs) = self.graphs[graph], self._ports[graph]
+        found = session.run(outputs, {name: tensors[name] for name in inputs})
+        return dict(zip(outputs, found, strict=True))
 
     def greedy(self, rows: list[list[int]], longest: int) -> list[list[int]]:
         """The tokens of each answer: the most probable one at every step, up to the end token."""

@@ -1,0 +1,259 @@
+"""Engines of other libraries: the answers are the native ones, and conversions are of the model that is there."""
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clearhead.decoding import Hypothesis
+from clearhead.errors import ClearheadError, MissingExtra, RecipeError, UnsupportedModel
+from clearhead.events import Event, ignore
+from clearhead.interop import engines
+from clearhead.interop.engines import on_engine, require_engine
+from clearhead.interop.exporting import ctranslate2 as exporting
+from clearhead.models import SavedModel, build, save_model
+from clearhead.predictor import Engine, TextWriter, ready
+from clearhead.recipe import DecodingSpec, read_recipe
+from clearhead.training import prepare
+from tests.training.toy import write_pairs
+
+SMALL = [
+    "model.layers=1",
+    "model.width=16",
+    "model.heads=2",
+    "model.feedforward.width=12",
+    "model.embedding.output_bias=true",
+]
+WORDS = ["abc", "bca", "a", "cab", "acbacbacb", "bbb", "cc", "abcabc"]
+
+
+def saved_model(folder: Path, family: str, *overrides: str) -> SavedModel:
+    """A random model that spells letters; its answers differ, and end now and then."""
+    data = write_pairs(folder / "pairs.tsv", 60)
+    if family == "lm":
+        lines = data.read_text(encoding="utf-8").splitlines()
+        data.write_text("".join(line.replace("\t", " ") + "\n" for line in lines), encoding="utf-8")
+    prepared = prepare(
+        read_recipe(None, f'data.train="{data}"', f"model.family={family}", *SMALL, *overrides), folder / "run"
+    )
+    model: Any = build(prepared.recipe, seed=5).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(2.0)
+        assert model.output.bias is not None
+        model.output.bias.normal_(0, 0.5, generator=torch.Generator().manual_seed(1))
+        model.output.bias[[0, 1, 3]] = -30.0  # trained models do not write them either
+    return SavedModel(model, prepared.recipe, prepared.tokenizers)
+
+
+@pytest.fixture(scope="module")
+def seq2seq(tmp_path_factory: pytest.TempPathFactory) -> tuple[SavedModel, Path]:
+    """An encoder-decoder and its file."""
+    folder = tmp_path_factory.mktemp("engines")
+    saved = saved_model(folder, "seq2seq")
+    save_model(saved, folder / "mine.safetensors")
+    return saved, folder / "mine.safetensors"
+
+
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[SavedModel, Path]:
+    """A language model and the name of a file that it would have."""
+    folder = tmp_path_factory.mktemp("engines-lm")
+    return saved_model(folder, "lm"), folder / "lm.safetensors"
+
+
+def writer(found: tuple[SavedModel, Path], engine: str, **settings: Any) -> TextWriter:
+    saved, path = found
+    predictor = on_engine(ready(saved, path), saved, engine, ignore, beside=path, **settings)
+    assert isinstance(predictor, TextWriter)
+    return predictor
+
+
+def close(found: list[list[Hypothesis]], wanted: list[list[Hypothesis]]) -> bool:
+    """Whether all lists have the same answers with the same numbers."""
+    return all(
+        [(one.tokens, one.finished) for one in mine] == [(one.tokens, one.finished) for one in other]
+        and all(
+            abs(a.log_probability - b.log_probability) < 1e-4 and abs(a.score - b.score) < 1e-4
+            for a, b in zip(mine, other, strict=True)
+        )
+        for mine, other in zip(found, wanted, strict=True)
+    )
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {"beam_size": 1},
+    {"beam_size": 1, "max_length": 4},
+    {"beam_size": 1, "max_ratio": 1.0, "max_extra": 1, "min_length": 3},
+    {"beam_size": 4},
+    {"beam_size": 3, "length_penalty": 0.0, "max_extra": 2},
+]
+
+
+@pytest.mark.parametrize("family", ["seq2seq", "language_model"])
+@pytest.mark.parametrize("engine", ["ctranslate2", "onnxruntime"])
+def test_answers_are_the_native_ones(engine: str, family: str, request: pytest.FixtureRequest) -> None:
+    """Greedy and with beams, with their numbers, in batches of any size; all ranks where the search is our own.
+
+    CTranslate2 stops by another rule, which this random model, unlike a trained one, shows in the lower ranks.
+    """
+    model = writer(request.getfixturevalue(family), engine)
+    native = Engine(model.model)
+    lines = model._encode(WORDS, model.recipe.decoding)[0]
+    for settings in SETTINGS:
+        spec = DecodingSpec(**settings)
+        ranks = 1 if engine == "ctranslate2" else spec.beam_size
+
+        def search(by: Engine, asked: list[list[int]], spec: DecodingSpec = spec, ranks: int = ranks) -> Any:
+            return [found[:ranks] for found in by.search(asked, spec, scored=True)]
+
+        wanted = search(native, lines)
+        assert len({tuple(best.tokens) for best, *_ in wanted}) > 1
+        assert close(search(model.engine, lines), wanted), settings
+        alone = [search(model.engine, [line])[0] for line in lines[:2]]
+        assert close(alone, wanted[:2]), settings
+
+
+def test_onnxruntime_does_what_the_native_search_does(seq2seq: tuple[SavedModel, Path]) -> None:
+    """Sampling, prefixes, permitted answers and streams, as the search is the same."""
+    model = writer(seq2seq, "onnxruntime")
+    native = model.on_engine(Engine(model.model))
+    for asked in ({"sample": True, "seed": 3}, {"min_length": 4, "beam_size": 4}, {"banned": [5], "beam_size": 2}):
+        assert model.generate(WORDS, **asked) == native.generate(WORDS, **asked)
+    prefixes = ["B"] * len(WORDS)
+    forced = [[best.text for best, *_ in one.answers(WORDS, prefixes=prefixes)] for one in (model, native)]
+    assert forced[0] == forced[1]
+    assert all(text.startswith("B") for text in forced[0])
+    assert list(model.stream("abc", beam_size=1)) == list(native.stream("abc", beam_size=1))
+
+
+def test_what_ctranslate2_cannot_do_is_refused(seq2seq: tuple[SavedModel, Path]) -> None:
+    model = writer(seq2seq, "ctranslate2")
+    for settings, reason in (
+        ({"sample": True}, r"decoding.sample: CTranslate2 draws for a batch"),
+        ({"attention": "hard"}, r"decoding.attention: the model was converted"),
+        ({"beam_size": 2, "min_length": 3}, r"decoding.min_length: CTranslate2's beams"),
+        ({"beam_size": 50}, r"decoding.beam_size: CTranslate2 needs more than"),
+    ):
+        with pytest.raises(RecipeError, match=reason):
+            model.generate(["abc"], **settings)
+    with pytest.raises(ClearheadError, match="no prefixes as clearhead has them"):
+        model.answers(["abc"], prefixes=["B"])
+    with pytest.raises(ClearheadError, match="whole answers"):
+        list(model.stream("abc"))
+    assert not model.in_pieces("abc", model.recipe.decoding)
+    assert model.look("abc").answer == model.on_engine(Engine(model.model)).look("abc").answer
+
+
+def test_a_conversion_is_made_once_and_again_when_the_model_changes(
+    seq2seq: tuple[SavedModel, Path], tmp_path: Path
+) -> None:
+    saved, _ = seq2seq
+    path = tmp_path / "m.safetensors"
+    heard: list[Event] = []
+    save_model(saved, path)
+
+    def answers(model: SavedModel) -> list[str]:
+        predictor = on_engine(ready(model, path), model, "ctranslate2", heard.append, beside=path)
+        return predictor.generate(WORDS, beam_size=1)
+
+    def folders() -> list[str]:
+        return sorted(place.name for place in tmp_path.iterdir() if place.is_dir())
+
+    first = answers(saved)
+    (name,) = folders()
+    assert name.startswith("m.safetensors.ctranslate2-")
+    assert [event.text.split()[0] for event in heard] == ["converting", "converted"]
+    assert answers(saved) == first
+    assert len(heard) == 2, "it was converted a second time"
+    changed = build(saved.recipe, seed=6).eval()
+    other = SavedModel(changed, saved.recipe, saved.tokenizers)
+    wanted = ready(other, path).generate(WORDS, beam_size=1)
+    assert wanted != first, "both models answer the same: nothing would be noticed"
+    assert answers(other) == wanted
+    assert len(heard) == 4
+    assert folders() != [name], "the conversion of the earlier model is still there"
+    assert len(folders()) == 1
+
+
+def test_a_conversion_that_was_altered_is_made_again(seq2seq: tuple[SavedModel, Path], tmp_path: Path) -> None:
+    saved, _ = seq2seq
+    path = tmp_path / "m.safetensors"
+    wanted = ready(saved, path).generate(WORDS)
+
+    def answers() -> list[str]:
+        return on_engine(ready(saved, path), saved, "ctranslate2", ignore, beside=path).generate(WORDS)
+
+    assert answers() == wanted
+    (folder,) = tmp_path.iterdir()
+    file = folder / "model.bin"
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 400] = bytes(400)
+    file.write_bytes(content)
+    assert answers() == wanted
+    assert file.read_bytes() != bytes(content)
+    about = json.loads((folder / "engine.json").read_text())
+    (folder / "engine.json").write_text(json.dumps(about | {"format": 0}))
+    assert answers() == wanted
+    assert json.loads((folder / "engine.json").read_text()) == about
+
+
+def test_a_conversion_that_computes_something_else_never_gets_its_name(
+    seq2seq: tuple[SavedModel, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved, _ = seq2seq
+    right = exporting._positions
+    monkeypatch.setattr(exporting, "_positions", lambda stack: right(stack)[1:])
+    with pytest.raises(ClearheadError, match="computes something else"):
+        on_engine(ready(saved, tmp_path), saved, "ctranslate2", ignore, beside=tmp_path / "m.safetensors")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_nothing_can_be_written_the_cache_holds_it(
+    seq2seq: tuple[SavedModel, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved, path = seq2seq
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    predictor = on_engine(ready(saved, path), saved, "ctranslate2", ignore)
+    assert isinstance(predictor, TextWriter)
+    assert isinstance(predictor.engine, engines.ForeignEngine)
+    assert predictor.engine.folder.parent == tmp_path / "clearhead" / "engines"
+
+
+def test_eight_bits_are_another_conversion(seq2seq: tuple[SavedModel, Path]) -> None:
+    _, path = seq2seq
+    model = writer(seq2seq, "ctranslate2", int8=True)
+    assert len(model.generate(WORDS)) == len(WORDS)
+    assert [place.name for place in path.parent.iterdir() if ".ctranslate2-int8-" in place.name]
+
+
+def test_a_predictor_keeps_its_engine_when_it_is_pickled(seq2seq: tuple[SavedModel, Path]) -> None:
+    model = writer(seq2seq, "ctranslate2")
+    again = pickle.loads(pickle.dumps(model))
+    assert again.engine.name == "ctranslate2"
+    assert again.generate(WORDS) == model.generate(WORDS)
+    assert writer(seq2seq, "native").engine.name == "native"
+
+
+def test_what_there_is_not_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RecipeError, match="did you mean ctranslate2"):
+        require_engine("ctranslate")
+    with pytest.raises(RecipeError, match="eight bits"):
+        require_engine("onnxruntime", int8=True)
+    saved = saved_model(tmp_path, "seq2seq", "model.position.kind=shaw")
+    with pytest.raises(UnsupportedModel, match=r"--engine ctranslate2: .*position.kind is shaw; --engine native can"):
+        on_engine(ready(saved, tmp_path), saved, "ctranslate2", ignore, beside=tmp_path / "m.safetensors")
+
+    def missing(name: str) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr(engines, "import_module", missing)
+    with pytest.raises(MissingExtra, match=r"the engine ctranslate2 needs the package ctranslate2: pip install"):
+        require_engine("ctranslate2")
+    with pytest.raises(MissingExtra, match="onnxruntime"):
+        require_engine("onnxruntime")
