@@ -95,9 +95,17 @@ class CTranslate2Search(ForeignEngine):
             found.append(("beam_size", f"CTranslate2 needs more than {self._size} tokens for {spec.beam_size} beams"))
         return found
 
-    def stream(self, line: list[int], spec: DecodingSpec, number: int = 0) -> Generator[int, None, bool]:
+    def stream(
+        self,
+        line: list[int],
+        spec: DecodingSpec,
+        number: int = 0,
+        *,
+        first: int | None = None,
+        prefix: Sequence[int] = (),
+    ) -> Generator[int, None, bool]:
         """CTranslate2 gives whole answers."""
-        del line, spec, number
+        del line, spec, number, first, prefix
         raise ClearheadError("CTranslate2 gives whole answers, not token by token; --engine native can")
 
     def search(
