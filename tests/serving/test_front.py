@@ -36,7 +36,10 @@ class MadeUp(WorkerProcess):
     def send(self, message: Message) -> None:
         self.sent.append(message)
 
-    async def load(self, number: int, path: str, shown: str, *, foreign: bool) -> dict[str, Any]:
+    async def load(
+        self, number: int, path: str, shown: str, *, foreign: bool, engine: str = "native", int8: bool = False
+    ) -> dict[str, Any]:
+        del engine, int8
         self.loads += 1
         if self.refuses:
             raise ModelFileError(f"{shown}: is damaged")
