@@ -432,8 +432,8 @@ def heads_of_free_sizes() -> Evidence:
             ),
             broken_block(
                 "features dealt out to the heads in turn instead of slice by slice",
-                "clearhead.attention.heads.Heads._split",
-                lambda right: lambda self, joined: joined.unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2),
+                "clearhead.attention.heads.split_heads",
+                lambda _right: lambda joined, heads, *_norm: joined.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2),
                 worst,
             ),
             broken_block(

@@ -160,7 +160,7 @@ def heads_are_separate() -> Evidence:
         names = ", ".join(str(head + 1) for head in range(heads) if change[head] > ROUNDING)
         return Measure("heads that move when W_Q of head 2 changes", "2", names)
 
-    join, split = "clearhead.attention.heads.Heads.join", "clearhead.attention.heads.Heads._split"
+    join, split = "clearhead.attention.heads.Heads.join", "clearhead.attention.heads.split_heads"
     return Evidence(
         measures=(together(), moved()),
         wrong=(
@@ -179,7 +179,7 @@ def heads_are_separate() -> Evidence:
             broken_block(
                 "features dealt out to the heads in turn",
                 split,
-                lambda right: lambda self, joined: joined.unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2),
+                lambda _right: lambda joined, heads, *_norm: joined.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2),
                 moved,
             ),
         ),

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from clearhead.attention import AttentionContext, MultiHeadAttention
+from clearhead.attention.heads import split_heads
 from clearhead.blocks import AddNorm, LayerNorm, SingleFeedForward
 from clearhead.drawing.figure import Lines, Series
 from clearhead.lectures.demonstrations.broken import broken_block
@@ -60,7 +61,7 @@ def columns_and_rows() -> Evidence:
                 broken_block(
                     "rows times the same matrix, not transposed",
                     f"{HEADS}.queries",
-                    lambda _right: lambda self, tokens: self._split(tokens @ self.query.weight),
+                    lambda _right: lambda self, tokens: split_heads(tokens @ self.query.weight, self.heads),
                     partial(worst, "explicit"),
                 ),
                 broken_block(
@@ -71,8 +72,8 @@ def columns_and_rows() -> Evidence:
                 ),
                 broken_block(
                     "heads that take every second feature",
-                    f"{HEADS}._split",
-                    lambda _right: lambda self, x: x.unflatten(-1, (-1, self.heads)).movedim(-1, 1),
+                    "clearhead.attention.heads.split_heads",
+                    lambda _right: lambda joined, heads, *_norm: joined.unflatten(-1, (-1, heads)).movedim(-1, 1),
                     partial(worst, "blocks"),
                 ),
             ),

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.attention import MultiHeadAttention, weigh
+from clearhead.attention.heads import split_heads
 from clearhead.costing import letter
 from clearhead.costing.tracing import attention_path, trace
 from clearhead.drawing.figure import Heat
@@ -164,7 +165,7 @@ def sum_over_features() -> Evidence:
                 broken_block(
                     "a sum over j, the features of h_in, as the handwriting has it: the query is the token itself",
                     "clearhead.attention.heads.Heads.queries",
-                    lambda _right: lambda self, tokens: self._split(tokens),
+                    lambda _right: lambda self, tokens: split_heads(tokens, self.heads),
                     partial(worst, "explicit"),
                 ),
                 broken_block(
