@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from clearhead.decoding import Hypothesis
-from clearhead.errors import ClearheadError, MissingExtra, RecipeError, UnsupportedModel
+from clearhead.errors import ClearheadError, Interrupted, MissingExtra, RecipeError, UnsupportedModel
 from clearhead.events import Event, ignore
 from clearhead.interop import engines
 from clearhead.interop.engines import on_engine, require_engine
@@ -18,6 +19,7 @@ from clearhead.models import SavedModel, build, save_model
 from clearhead.predictor import Engine, TextWriter, ready
 from clearhead.recipe import DecodingSpec, read_recipe
 from clearhead.training import prepare
+from clearhead.verbs import answer_file
 from tests.training.toy import write_pairs
 
 SMALL = [
@@ -257,3 +259,47 @@ def test_what_there_is_not_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         require_engine("ctranslate2")
     with pytest.raises(MissingExtra, match="onnxruntime"):
         require_engine("onnxruntime")
+
+
+def test_a_conversion_beside_a_model_that_is_only_read_is_found(
+    seq2seq: tuple[SavedModel, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = writer(seq2seq, "ctranslate2").engine
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("clearhead.interop.engines.kept.os.access", lambda *_: False)
+    assert writer(seq2seq, "ctranslate2").engine.where == made.where
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_empty_text_is_answered_as_natively(seq2seq: tuple[SavedModel, Path]) -> None:
+    """A source of the end alone is empty for CTranslate2, which would answer nothing."""
+    model, native = writer(seq2seq, "ctranslate2"), ready(*seq2seq)
+    assert isinstance(native, TextWriter)
+    wanted = [answers[0].text for answers in native.answers(["", "abc"])]
+    assert [answers[0].text for answers in model.answers(["", "abc"])] == wanted
+    assert wanted[0]
+
+
+def test_a_conversion_that_was_removed_is_named(seq2seq: tuple[SavedModel, Path], tmp_path: Path) -> None:
+    saved, path = seq2seq
+    save_model(saved, tmp_path / path.name)
+    model = writer((saved, tmp_path / path.name), "ctranslate2")
+    for folder in tmp_path.glob("*.ctranslate2-*"):
+        shutil.rmtree(folder)
+    with pytest.raises(ClearheadError, match="the conversion was removed; load the model again"):
+        model("abc")
+
+
+def test_answers_by_another_engine_do_not_continue_a_file(seq2seq: tuple[SavedModel, Path], tmp_path: Path) -> None:
+    """The engine that answers counts, not the one that is asked for in the call."""
+    (tmp_path / "words").write_text("".join(f"{word}\n" for word in WORDS * 100), encoding="utf-8")
+    native, other = ready(*seq2seq), writer(seq2seq, "ctranslate2")
+
+    def stop(event: Event) -> None:
+        if event.kind == "lines":
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted):
+        answer_file(native, tmp_path / "words", tmp_path / "out", report=stop)
+    with pytest.raises(ClearheadError, match="--engine"):
+        answer_file(other, tmp_path / "words", tmp_path / "out", resume=True)

@@ -4,7 +4,7 @@ Shapes: b batch, n tokens, d features; m tokens and k features of the memory; t 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from clearhead.attention import AttentionContext, Cache
+from clearhead.attention.context import Shared
 from clearhead.blocks.convolution import ConvolutionLayer
 from clearhead.blocks.embedding import Embedding
 from clearhead.blocks.layer import Layer
@@ -153,5 +154,16 @@ class Stack(Decoder):
 
 
 def _computed_again(layer: nn.Module) -> Callable[..., Any]:
-    """The layer, of which only the input is kept: the backward pass computes it again, with the same dropout."""
-    return partial(checkpoint, layer, use_reentrant=False)
+    """The layer, of which only the input is kept: the backward pass computes it again, with the same dropout.
+
+    Both times it gets contexts of its own, as what one computes for all layers would not be computed the second time.
+    """
+
+    def afresh(
+        x: Tensor, context: AttentionContext, *, memory_context: AttentionContext | None, **others: Any
+    ) -> Tensor:
+        seen = None if memory_context is None else replace(memory_context, shared=Shared())
+        y: Tensor = layer(x, replace(context, shared=Shared()), memory_context=seen, **others)
+        return y
+
+    return partial(checkpoint, afresh, use_reentrant=False)

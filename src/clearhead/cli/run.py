@@ -102,6 +102,8 @@ def run(
                 "--resume": resume,
                 "--beam-size": beam_size is not None,
                 "--dictionary": dictionary,
+                "--engine": engine != "native",
+                "--int8": int8,
             },
         )
         return

@@ -99,9 +99,9 @@ class LeanDecoder:
         """Whether the model still has the same weights and is still supported."""
         return self._changes == self._count_changes() and _usual(self.model)
 
-    def _count_changes(self) -> list[int]:
+    def _count_changes(self) -> list[tuple[int, int]]:
         # a tensor made in inference mode has no version, and is not meant to change
-        return [0 if part.is_inference() else part._version for part in self.model.parameters()]
+        return [(part.data_ptr(), 0 if part.is_inference() else part._version) for part in self.model.parameters()]
 
     def key_values(self, states: Float[Tensor, "b n d"]) -> list[tuple[Tensor, Tensor]]:
         """Keys (b, h, e, n) and values (b, h, n, e) of the source, for each layer."""

@@ -76,6 +76,11 @@ class Engine:
         self._width: int = model.output.weight.shape[-1]
         self._layers = max(1, sum(isinstance(part, Layer) for part in model.decoder.modules()))
 
+    @property
+    def described(self) -> str:
+        """The name of what answers, with what makes its answers different."""
+        return self.name
+
     def search(
         self,
         lines: Sequence[list[int]],

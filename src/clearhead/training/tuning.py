@@ -64,6 +64,9 @@ def _require_names(model: nn.Module, spec: TrainingSpec) -> None:
         maps = [address for address, *_ in _linear_maps(model)]
         require_parts("training.adapters.targets", spec.adapters.targets, maps, "linear map of a layer")
         require_parts("training.adapters.also", spec.adapters.also, weights, "part")
+        if len({id(getattr(parent, name).weight) for _, parent, name in _linear_maps(model)}) < len(maps):
+            reason = "the layers of the model share their weights, which adapters beside each would tell apart"
+            raise RecipeError([Problem("", "training.adapters", reason)])
     else:
         trained_names(model, spec)
 

@@ -127,8 +127,8 @@ def answer_file(
 
     form = AnswerFormat(n_best, scores, as_json)
     identity = _identity(model, names, spec, form, read_as)
-    if (engine or "native") != "native":
-        identity = {**identity, "--engine": f"{engine} int8" if int8 else engine}
+    if (answers_by := _engine_of(predictor)) != "native":
+        identity = {**identity, "--engine": answers_by}
     lines = lines_to_answer(names, read_as, format_of(predictor.model.spec).question)
     with Journal(Path(output), identity, resume=resume, force=force) as journal, undisturbed(), _stopping(journal):
         done, total = journal.start, count_lines(names)
@@ -152,6 +152,13 @@ def _count(workers: int | Literal["all"]) -> int:
 
 def _files(files: Files) -> list[Path]:
     return [Path(files)] if isinstance(files, str | Path) else [Path(name) for name in files]
+
+
+def _engine_of(predictor: "Predictor") -> str:
+    """The name of what answers, by an engine that was asked for here or when the model was loaded."""
+    from clearhead.predictor import TextWriter
+
+    return predictor.engine.described if isinstance(predictor, TextWriter) else "native"
 
 
 @dataclass(frozen=True)

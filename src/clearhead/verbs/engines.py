@@ -83,7 +83,7 @@ def compare_engines(
     from clearhead.interop.engines import require_engine
 
     require_engine(engine, int8=int8)
-    if "-" in (data if isinstance(data, tuple | list) else [str(data)]):
+    if "-" in map(str, data if isinstance(data, tuple | list) else [data]):
         raise DataError("the data are read once for each engine: name a file instead of standard input")
     names = {f"{engine} int8": True, engine: False} if int8 else {engine: False}
     given: dict[str, Any] = {"split": split, "columns": columns, "metrics": metrics, "settings": settings}

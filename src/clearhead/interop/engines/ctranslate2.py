@@ -73,6 +73,11 @@ class CTranslate2Search(ForeignEngine):
         self._ids = {name: index for index, name in enumerate(self._write)}
         self._translates = isinstance(model, Seq2Seq)
 
+    @property
+    def described(self) -> str:
+        """The name, and the type if it is not the usual one."""
+        return f"{self.name} int8" if self.kind == "int8" else self.name
+
     def _open(self) -> Any:
         import ctranslate2
 
@@ -129,9 +134,14 @@ class CTranslate2Search(ForeignEngine):
             raise ClearheadError("CTranslate2 knows one first token of answers alone; --engine native can")
         longest, shortest = self._lengths(lines, spec)
         found: list[list[Hypothesis]] = [[] for _ in lines]
+        empty = [at for at, line in enumerate(lines) if self._translates and len(line) == 1]
+        if empty:  # a source of the end alone is none for CTranslate2, which does not ask the model about it
+            native = super().search([lines[at] for at in empty], spec, scored=scored, first=first)
+            for at, hypotheses in zip(empty, native, strict=True):
+                found[at] = hypotheses
         # one batch has one shortest answer; a language model's prompts are all of one length
         keys = [(shortest[at], 0 if self._translates else len(line)) for at, line in enumerate(lines)]
-        order = sorted(range(len(lines)), key=lambda at: (keys[at], len(lines[at]), lines[at]))
+        order = sorted(set(range(len(lines))) - set(empty), key=lambda at: (keys[at], len(lines[at]), lines[at]))
         for _, group in groupby(order, key=keys.__getitem__):
             alike = list(group)
             for rows in spans([len(lines[at]) for at in alike], max(1, spec.budget // spec.beam_size)):

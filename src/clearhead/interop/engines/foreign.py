@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from clearhead.errors import Problem, RecipeError
+from clearhead.errors import ClearheadError, Problem, RecipeError
 from clearhead.models import Model
 from clearhead.predictor import Engine
 from clearhead.recipe import DecodingSpec
@@ -27,6 +27,8 @@ class ForeignEngine(Engine):
     def _library(self) -> Any:
         """The conversion as the library has it; opened anew in a forked process, which inherits no threads."""
         if self._opened is None or self._opened[0] != os.getpid():
+            if not self.folder.is_dir():
+                raise ClearheadError(f"{self.folder}: the conversion was removed; load the model again")
             self._opened = os.getpid(), self._open()
         return self._opened[1]
 

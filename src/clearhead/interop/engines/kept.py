@@ -45,16 +45,25 @@ class Kept:
 
     def folder(self) -> Path:
         """Where it is kept: beside the model, or in the user's cache if nothing can or should be written there."""
-        name = f"{self.form}-{self.fingerprint[:_DIGITS]}"
-        if self.beside is not None:
-            place = self.beside.absolute().parent
-            if os.access(place, os.W_OK) and not is_shipped(self.beside):
-                return place / f"{self.beside.name}.{name}"
-        return cache_folder() / name
+        near = self._near()
+        return near if near is not None and os.access(near.parent, os.W_OK) else cache_folder() / self._name
+
+    @property
+    def _name(self) -> str:
+        return f"{self.form}-{self.fingerprint[:_DIGITS]}"
+
+    def _near(self) -> Path | None:
+        """The place beside the model, if it may have one."""
+        if self.beside is None or is_shipped(self.beside):
+            return None
+        return self.beside.absolute().parent / f"{self.beside.name}.{self._name}"
 
     def find(self) -> Path | None:
-        """The folder, if it is there and as it was written."""
-        folder = self.folder()
+        """The folder, if it is there and as it was written: beside a model that is only read, too."""
+        near = self._near()
+        return (self._whole(near) if near is not None else None) or self._whole(self.folder())
+
+    def _whole(self, folder: Path) -> Path | None:
         try:
             about: dict[str, Any] = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
             files: dict[str, str] = about.pop("files")
