@@ -19,6 +19,7 @@ from clearhead.data import pronunciations, read_english
         ("He put it in.", "he put it in"),
         ("in.", "in."),
         ("x2y", "x two y"),
+        ("``the dogs''", "the dogs"),
         ("the 'course' of 'course", "the course of 'course"),
         ("--'''dogs'.'-- .mr.. u.s.'", "dogs mr. u.s."),
         ("the 3rd of May 1984", "the third of may nineteen eighty four"),

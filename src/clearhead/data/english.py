@@ -79,7 +79,7 @@ def _trimmed(token: str, *, alone: bool) -> str:
     before, _, after = token.partition(core) if core else ("", "", "")
     if before.endswith("'") and not after.startswith("'") and f"'{core}" in _ELISIONS:
         core = f"'{core}"
-    elif after.startswith("'") and "'" not in before and _CLIPPED.fullmatch(f"{core}'"):
+    elif after[:1] == "'" != after[1:2] and "'" not in before and _CLIPPED.fullmatch(f"{core}'"):
         return f"{core}'"
     stop = after.startswith(".") and (_INITIALS.fullmatch(f"{core}.") or core in (_ALONE if alone else _TITLES))
     return f"{core}." if stop else core
