@@ -107,6 +107,11 @@ def test_a_classifier_of_albert_agrees(tmp_path: Path, record: Callable[[str, fl
         ("Albert", "Model", {"embedding_size": 48}),
         ("Electra", "ForSequenceClassification", NARROW),
         ("ModernBert", "ForSequenceClassification", MODERN),
+        (
+            "ModernBert",
+            "Model",
+            MODERN | {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 4.0}}},
+        ),
     ],
 )
 def test_what_cannot_be_expressed_is_refused(name: str, head: str, settings: dict[str, Any], tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
+from clearhead.errors import UnsupportedModel
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.llama import FULL, SLIDING, decoder, plan_decoder, take_vocabulary, windows
 from clearhead.interop.huggingface.rotary import rotary, take_rotary
@@ -60,10 +61,19 @@ def plan_gemma3(config: ForeignConfig, weights: ForeignWeights) -> Plan:
 def two_rotations(config: ForeignConfig, *, whole: float, window: float, head_size: int) -> dict[str, Any]:
     """The recipe's ``position`` if layers with a window turn by another base; the bases are transformers' defaults."""
     given: dict[str, Any] = config.take("rope_parameters", {})
-    far = rotary(config, given.get(FULL) or {}, base=config.take("rope_theta", whole), head_size=head_size)
-    base = config.take("rope_local_base_freq", window)
-    near = rotary(config, given.get(SLIDING) or {}, base=base, head_size=head_size)
+    bases = {FULL: config.take("rope_theta", whole), SLIDING: config.take("rope_local_base_freq", window)}
     config.only("rope_scaling", None)
+    if given.keys() - bases.keys() or not all(isinstance(table or {}, dict) for table in given.values()):
+        raise UnsupportedModel(f"{config.path}: rope_parameters should be two tables, {FULL} and {SLIDING}")
+    found = {
+        kind: rotary(config, given.get(kind) or {}, base=base, head_size=head_size) for kind, base in bases.items()
+    }
+    for kind, position in found.items():
+        if "scaling" in position:
+            raise UnsupportedModel(
+                f"{config.path}: rope_type = {position['scaling']!r} of {kind} is not supported (supported: 'default')"
+            )
+    far, near = found[FULL], found[SLIDING]
     return far | ({} if near["base"] == far["base"] else {"window_base": near["base"]})
 
 
