@@ -26,6 +26,8 @@ __all__ = ["record"]
 
 LONG = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
+LINEAR = {"rope_type": "linear", "factor": 8.0}
+
 
 def randomised(model: Any) -> Any:
     """Weights from N(0, 0.15²): two maps are multiplied in a gated net."""
@@ -372,6 +374,20 @@ def test_cost_knows_the_published_sizes(name: str) -> None:
     [
         ("Llama", {"rope_parameters": {"rope_type": "yarn", "factor": 2.0, "rope_theta": 1e4}}, "yarn"),
         ("Llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "twist": 2}}, "twist"),
+        ("Llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5 is not supported"),
+        ("Gemma2", {"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
+        ("Gemma3Text", {"rope_parameters": {"full_attention": LINEAR}}, "'linear' of full_attention is not supported"),
+        ("Gemma3Text", {"rope_parameters": {"sliding_attention": LINEAR}}, "'linear' of sliding_attention"),
+        ("Gemma3Text", {"rope_parameters": LINEAR}, "should be two tables"),
+        ("Llama", {"rope_parameters": LINEAR | {"factor": None}}, "factor = None should be a number"),
+        ("Llama", {"rope_parameters": {"rope_theta": "x"}}, "rope_theta = 'x' should be a number"),
+        ("Llama", {"rope_parameters": {"partial_rotary_factor": "x"}}, "partial_rotary_factor = 'x' should be a"),
+        ("Llama", {"rope_parameters": LONG | {"low_freq_factor": "x"}}, "lacks original_max_position_embeddings"),
+        (
+            "Llama",
+            {"rope_parameters": LONG | {"low_freq_factor": "x", "original_max_position_embeddings": 16}},
+            "low_freq_factor = 'x' should be a number",
+        ),
         ("Llama", {"pretraining_tp": 2}, "pretraining_tp"),
         ("Llama", {"residual_multiplier": 2.0}, "residual_multiplier"),
         ("Gemma", {"use_bidirectional_attention": True}, "use_bidirectional_attention"),
