@@ -167,6 +167,19 @@ def test_a_tokenizer_with_more_tokens_than_the_model_is_named(tmp_path: Path) ->
     assert note == f"tokenizer: has ids up to {len(folders.word_pieces()) - 1}, but the model has 50 tokens"
 
 
+def test_ids_around_a_line_and_of_languages_count(tmp_path: Path) -> None:
+    """A template may name an id that no token has."""
+    codec, _ = stored("BART", tmp_path)
+    table = json.loads(codec.to_json())
+    assert Codec.from_json(json.dumps(table | {"languages": {"en": 7000}})).largest == 7000
+    path = tmp_path / "tokenizer.json"
+    table = json.loads(path.read_text())
+    path.write_text(json.dumps(table | {"post_processor": table["post_processor"] | {"cls": ["<s>", 20_000]}}))
+    found, (note,) = read_tokenizers(tmp_path, "bart", SIZES)
+    assert found == {}
+    assert note == "tokenizer: has ids up to 20,000, but the model has 10,000 tokens"
+
+
 @pytest.mark.parametrize(
     "text",
     [
