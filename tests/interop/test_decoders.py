@@ -405,6 +405,22 @@ def test_settings_that_are_not_understood_are_errors(
         load_huggingface(tmp_path)
 
 
+def test_null_is_not_the_same_as_absent() -> None:
+    """References: MistralConfig() and MistralConfig(sliding_window=None, num_key_value_heads=None)."""
+
+    def attention(kind: str, **settings: Any) -> dict[str, Any]:
+        found: dict[str, Any] = PLANS[kind](
+            ForeignConfig(settings, Path("config.json")), ForeignWeights({}, Path())
+        ).model["attention"]
+        return found
+
+    absent, null = attention("mistral"), attention("mistral", sliding_window=None, num_key_value_heads=None)
+    assert (absent["kind"], absent["window"], absent["kv_heads"]) == ("local", 4096, 8)
+    assert not {"kind", "window", "kv_heads"} & null.keys()
+    assert attention("qwen2", use_sliding_window=True, max_window_layers=4)["window"] == 4096
+    assert "window" not in attention("qwen2", max_window_layers=4)
+
+
 @pytest.mark.parametrize("kind", ["multihead", "local"])
 @pytest.mark.parametrize("position", ["none", "rope", "alibi", "shaw", "t5"])
 def test_shared_keys_are_repeated_keys_on_every_path(kind: str, position: str) -> None:

@@ -105,6 +105,11 @@ class ForeignConfig:
             raise UnsupportedModel(f"{self.path}: {name} = {value!r} should be like {default!r}")
         return cast("T", value)
 
+    def nullable(self, name: str, default: T) -> T | None:
+        """The same for a setting of which null means something else than its absence."""
+        found = self.take(name, default)
+        return None if name in self._settings and self._settings[name] is None else found
+
     def token(self, name: str, default: int | None) -> int | str:
         """Take the id of a special token; null becomes "none", as recipes write it."""
         self._left.discard(name)
