@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.errors import DataError
+from clearhead.interop.huggingface.config import several_ends
 from clearhead.interop.huggingface.folder import read_json
 
 _NO_RULE = {
@@ -112,7 +113,7 @@ def _tokens(found: Generation, stated: dict[str, Any], family: str, *, own_file:
         found.vocabulary["start"] = start
     if isinstance(ends, list) and ends:
         if len(ends) > 1:
-            found.notes.append(f"eos_token_id = {ends}: answers end at {ends[0]} alone")
+            found.notes.append(several_ends(ends))
         ends = ends[0]
     if type(ends) is int:
         found.vocabulary["eos"] = ends
