@@ -48,7 +48,7 @@ def plan_gemma3(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     config.only("attn_logit_softcapping", None)
     size = model["attention"]["query_size"]
     model["attention"] |= {"qk_norm": "rmsnorm", "qk_norm_eps": model["norm"]["eps"]}
-    every = config.take("sliding_window_pattern", config.take("_sliding_window_pattern", 6))
+    every = config.positive("sliding_window_pattern", config.positive("_sliding_window_pattern", 6))
     model["attention"] |= _taken_windows(
         config, [FULL if (number + 1) % every == 0 else SLIDING for number in range(model["layers"])]
     )
@@ -88,7 +88,7 @@ def _gemma2(config: ForeignConfig, weights: ForeignWeights, *, vocabulary: int) 
     model = _gemma(config, weights, vocabulary=vocabulary, width=2304, hidden=9216, heads=8, groups=4, layers=26)
     model["feedforward"]["activation"] = activation
     model["norm"]["place"] = "both"
-    scale = math.sqrt(config.take("query_pre_attn_scalar", 256.0))
+    scale = math.sqrt(config.positive("query_pre_attn_scalar", 256.0))
     if scale != math.sqrt(model["attention"]["query_size"]):
         model["attention"]["scale"] = scale
     if cap := config.take("final_logit_softcapping", 0.0):

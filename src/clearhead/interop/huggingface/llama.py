@@ -83,7 +83,7 @@ def decoder(
     """
     weights.drop_prefix("model.")
     width = config.take("hidden_size", width)
-    heads = config.take("num_attention_heads", heads)
+    heads = config.positive("num_attention_heads", heads)
     size = config.take("head_dim", head_size or width // heads)
     groups = config.nullable("num_key_value_heads", groups or heads)
     config.take("max_position_embeddings", 0)  # rotations have no longest length
