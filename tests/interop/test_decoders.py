@@ -26,6 +26,8 @@ __all__ = ["record"]
 
 LONG = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
+LINEAR = {"rope_type": "linear", "factor": 8.0}
+
 
 def randomised(model: Any) -> Any:
     """Weights from N(0, 0.15²): two maps are multiplied in a gated net."""
@@ -372,6 +374,24 @@ def test_cost_knows_the_published_sizes(name: str) -> None:
     [
         ("Llama", {"rope_parameters": {"rope_type": "yarn", "factor": 2.0, "rope_theta": 1e4}}, "yarn"),
         ("Llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "twist": 2}}, "twist"),
+        ("Llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5 is not supported"),
+        ("Gemma2", {"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
+        ("Gemma3Text", {"rope_parameters": {"full_attention": LINEAR}}, "'linear' of full_attention is not supported"),
+        ("Gemma3Text", {"rope_parameters": {"sliding_attention": LINEAR}}, "'linear' of sliding_attention"),
+        ("Gemma3Text", {"rope_parameters": LINEAR}, "should be two tables"),
+        ("Llama", {"rope_parameters": LINEAR | {"factor": None}}, "factor = None should be a number"),
+        ("Llama", {"rope_parameters": {"rope_theta": "x"}}, "rope_theta = 'x' should be a number"),
+        ("Llama", {"rope_parameters": {"partial_rotary_factor": "x"}}, "partial_rotary_factor = 'x' should be a"),
+        ("Llama", {"rope_parameters": LONG | {"low_freq_factor": "x"}}, "lacks original_max_position_embeddings"),
+        (
+            "Llama",
+            {"rope_parameters": LONG | {"low_freq_factor": "x", "original_max_position_embeddings": 16}},
+            "low_freq_factor = 'x' should be a number",
+        ),
+        ("Llama", {"num_attention_heads": 0}, "num_attention_heads = 0 should be above 0"),
+        ("Phi", {"num_attention_heads": 0}, "num_attention_heads = 0 should be above 0"),
+        ("Gemma3Text", {"sliding_window_pattern": 0}, "sliding_window_pattern = 0 should be above 0"),
+        ("Gemma2", {"query_pre_attn_scalar": -1}, "query_pre_attn_scalar = -1 should be above 0"),
         ("Llama", {"pretraining_tp": 2}, "pretraining_tp"),
         ("Llama", {"residual_multiplier": 2.0}, "residual_multiplier"),
         ("Gemma", {"use_bidirectional_attention": True}, "use_bidirectional_attention"),
@@ -387,6 +407,22 @@ def test_settings_that_are_not_understood_are_errors(
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
     with pytest.raises(UnsupportedModel, match=reason):
         load_huggingface(tmp_path)
+
+
+def test_null_is_not_the_same_as_absent() -> None:
+    """References: MistralConfig() and MistralConfig(sliding_window=None, num_key_value_heads=None)."""
+
+    def attention(kind: str, **settings: Any) -> dict[str, Any]:
+        found: dict[str, Any] = PLANS[kind](
+            ForeignConfig(settings, Path("config.json")), ForeignWeights({}, Path())
+        ).model["attention"]
+        return found
+
+    absent, null = attention("mistral"), attention("mistral", sliding_window=None, num_key_value_heads=None)
+    assert (absent["kind"], absent["window"], absent["kv_heads"]) == ("local", 4096, 8)
+    assert not {"kind", "window", "kv_heads"} & null.keys()
+    assert attention("qwen2", use_sliding_window=True, max_window_layers=4)["window"] == 4096
+    assert "window" not in attention("qwen2", max_window_layers=4)
 
 
 @pytest.mark.parametrize("kind", ["multihead", "local"])

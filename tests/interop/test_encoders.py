@@ -107,11 +107,31 @@ def test_a_classifier_of_albert_agrees(tmp_path: Path, record: Callable[[str, fl
         ("Albert", "Model", {"embedding_size": 48}),
         ("Electra", "ForSequenceClassification", NARROW),
         ("ModernBert", "ForSequenceClassification", MODERN),
+        (
+            "ModernBert",
+            "Model",
+            MODERN | {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 4.0}}},
+        ),
     ],
 )
 def test_what_cannot_be_expressed_is_refused(name: str, head: str, settings: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModel):
         load_huggingface(references.save(make(name, head, **settings), tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"num_attention_heads": 0}, "num_attention_heads = 0 should be above 0"),
+        ({"global_attn_every_n_layers": 0}, "global_attn_every_n_layers = 0 should be above 0"),
+        ({"sliding_window": 3}, r"sliding_window = 3 is not supported \(supported: None, 64\)"),
+    ],
+)
+def test_settings_of_modernbert_that_are_refused(settings: dict[str, Any], reason: str) -> None:
+    """In transformers sliding_window sets local_attention, which is twice as much."""
+    with pytest.raises(UnsupportedModel, match=reason):
+        PLANS["modernbert"](ForeignConfig(settings, Path("config.json")), ForeignWeights({}, Path()))
+    PLANS["modernbert"](ForeignConfig({"sliding_window": 64}, Path("config.json")), ForeignWeights({}, Path()))
 
 
 def _wider(model: Any) -> None:

@@ -27,6 +27,12 @@ UNBOUNDED = ("marian", "m2m100", "llama", "mistral", "qwen2", "qwen3", "phi", "g
 FORGOTTEN = {name: {"max_position_embeddings"} for name in UNBOUNDED}
 """Settings that clearhead does not keep: sinusoids and rotations are computed for any length."""
 
+LLAMA = [
+    *("model.family=lm", "model.position.kind=rope", "model.norm.kind=rmsnorm", "model.feedforward.kind=gated"),
+    *("model.feedforward.activation=silu", "model.feedforward.bias=false", "model.attention.bias=false"),
+    *("model.embedding.scale=none", "model.embedding.tie=none"),
+]
+
 
 def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
@@ -88,6 +94,7 @@ def test_our_own_models_come_back_bit_for_bit(tmp_path: Path, overrides: list[st
         (["model.attention.choice=hard", "model.embedding.tie=all"], "choice is hard"),
         (["model.family=encoder"], "nearest, bert, differs"),
         (["model.position.base=500", "model.embedding.tie=all"], r"position\.base is 500"),
+        ([*LLAMA, "model.position.features=2"], r"llama, differs: model\.decoder\.position\.features is 2"),
     ],
 )
 def test_what_no_architecture_expresses_is_refused(tmp_path: Path, overrides: list[str], reason: str) -> None:

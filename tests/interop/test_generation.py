@@ -31,7 +31,10 @@ def read(stated: dict[str, Any], folder: Path, family: str = "seq2seq") -> Gener
         ("lm", {"forced_bos_token_id": 9}, {}),
         ("lm", {"do_sample": True, "top_k": 5, "top_p": 0.9, "temperature": 0.7},
          {"sample": True, "top_k": 5, "top_p": 0.9, "temperature": 0.7}),
+        ("lm", {"do_sample": True}, {"sample": True, "top_k": 50}),
+        ("lm", {"do_sample": True, "top_k": 0, "min_p": 0.0}, {"sample": True}),
         ("lm", {"do_sample": False, "top_k": 5, "temperature": 0.7}, {}),
+        ("lm", {"do_sample": False, "min_p": 0.1, "early_stopping": True, "guidance_scale": 1}, {}),
     ],
 )  # fmt: skip
 def test_settings(family: str, stated: dict[str, Any], decoding: dict[str, Any], tmp_path: Path) -> None:
@@ -48,11 +51,26 @@ def test_settings(family: str, stated: dict[str, Any], decoding: dict[str, Any],
         ("lm", {"max_length": 50}, "counts the prompt, too; set decoding.max_length"),
         ("seq2seq", {"bad_words_ids": [[7, 8]]}, "only single tokens can be banned"),
         ("lm", {"eos_token_id": [1, 2]}, "answers end at 1 alone"),
+        ("lm", {"do_sample": True, "min_p": 0.1}, "min_p = 0.1: clearhead has no such rule"),
+        ("lm", {"do_sample": True, "epsilon_cutoff": 0.1}, "epsilon_cutoff = 0.1"),
+        ("lm", {"do_sample": True, "eta_cutoff": 0.1}, "eta_cutoff = 0.1"),
+        ("lm", {"guidance_scale": 2.0}, "guidance_scale = 2.0"),
+        ("lm", {"stop_strings": ["."]}, "stop_strings = ['.']"),
+        ("seq2seq", {"num_beams": 2, "early_stopping": True}, "early_stopping = True"),
+        ("seq2seq", {"num_beams": 2, "length_penalty": -1.0}, "length_penalty = -1.0: must be from 0 to 100"),
     ],
 )
 def test_what_has_no_counterpart_is_named(family: str, stated: dict[str, Any], note: str, tmp_path: Path) -> None:
     (found,) = read(stated, tmp_path, family).notes
     assert note in found
+
+
+@pytest.mark.parametrize("name", ["suppress_tokens", "bad_words_ids"])
+def test_a_list_that_is_none_is_named(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=rf"config\.json: {name} = 5 should be a list"):
+        read_generation(tmp_path, {name: 5}, "lm")
+    with pytest.raises(DataError, match=rf"generation_config\.json: {name} = 5 should be a list"):
+        read({name: 5}, tmp_path)
 
 
 def test_its_own_file_wins_over_the_configuration(tmp_path: Path) -> None:

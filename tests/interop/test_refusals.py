@@ -154,7 +154,8 @@ def test_the_published_vit_is_the_preset() -> None:
         (BART_BASE, {"encoder_layerdrop": 0.1}, "encoder_layerdrop = 0.1 is not supported"),
         (BART_BASE, {"a_new_trick": 7}, "clearhead does not know the settings: a_new_trick = 7"),
         (BART_BASE, {"quantization_config": {"bits": 4}}, "quantization_config = {'bits': 4} is not supported"),
-        (BART_BASE, {"eos_token_id": [2, 3]}, "eos_token_id = [2, 3]: only a single id is supported"),
+        (BART_BASE, {"eos_token_id": ["a", 3]}, "eos_token_id = a: only a single id is supported"),
+        (BART_BASE, {"pad_token_id": [2, 3]}, "pad_token_id = [2, 3]: only a single id is supported"),
         (BERT_BASE, {"position_embedding_type": "relative_key"}, "position_embedding_type = 'relative_key' is not"),
         (BERT_BASE, {"is_decoder": True}, "is_decoder = True is not supported"),
         (BERT_BASE, {"pruned_heads": {"0": [1]}}, "pruned_heads = {'0': [1]} is not supported"),
@@ -209,6 +210,16 @@ def test_weights_must_all_find_their_place(folder: Path, change: Callable[..., N
     with pytest.raises(UnsupportedModel) as caught:
         load_huggingface(folder)
     assert message in str(caught.value)
+
+
+def test_of_several_end_tokens_the_first_is_kept(folder: Path) -> None:
+    """Llama 3's config.json lists several, and its generation_config.json the same ones: that is said once."""
+    edit_config(folder, eos_token_id=[1, 7])
+    for _ in range(2):
+        imported = import_huggingface(folder)
+        assert imported.saved.recipe.model.vocabulary.eos == 1
+        assert imported.left_behind == ["eos_token_id = [1, 7]: answers end at 1 alone"]
+        (folder / "generation_config.json").write_text('{"eos_token_id": [1, 7]}')
 
 
 def test_names_of_older_checkpoints(tmp_path: Path) -> None:

@@ -115,10 +115,14 @@ def test_what_vectors_cannot_do_is_said(tmp_path: Path) -> None:
 def test_steps_that_clearhead_lacks_are_named(tmp_path: Path) -> None:
     two = {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}
     make(tmp_path, pooling=two, steps=("Transformer", "Pooling", "Dense"))
-    (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": 12}')
+    (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": 12, "do_lower_case": true}')
+    prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(prompts))
     imported = import_huggingface(tmp_path)
     assert any("module Dense: clearhead has no such step" in what for what in imported.left_behind)
     assert any("vectors are means" in what for what in imported.left_behind)
+    assert any("do_lower_case = True" in what for what in imported.left_behind)
+    assert any("default_prompt_name = query: clearhead puts no prompt" in what for what in imported.left_behind)
     assert imported.saved.recipe.decoding.max_source == 10  # [CLS] and [SEP] are two more
 
 

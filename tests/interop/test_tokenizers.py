@@ -141,6 +141,10 @@ def test_the_files_can_be_written_again(tokenizers: Tokenizers, tmp_path: Path) 
         ("BERT", "tokenizer.json", "{}", "tokenizer.json: is not a tokenizer"),
         ("BERT", "tokenizer_config.json", "[]", "is not a table of settings"),
         ("BERT", "tokenizer_config.json", '{"added_tokens_decoder": {"x": 1}}', "does not list tokens"),
+        ("BERT", "tokenizer_config.json", '{"added_tokens_decoder": {"-5": {"content": "x"}}}', "-5 is no id"),
+        ("BERT", "tokenizer_config.json", '{"added_tokens_decoder": {"99999999999999": {"content": "x"}}}', "is no id"),
+        ("mBART", "tokenizer_config.json", '{"src_lang": ["x"]}', "src_lang = ['x'] is no language"),
+        ("M2M100", "tokenizer_config.json", '{"tgt_lang": ["x"]}', "tgt_lang = ['x'] is no language"),
         ("Marian", "source.spm", "nonsense", "source.spm: is not a SentencePiece model"),
         ("Marian", "vocab.json", '{"a": 1}', "vocab.json: lacks </s>"),
         ("Marian", "vocab.json", '{"</s>": "one"}', "is not a table of tokens and ids"),
@@ -165,6 +169,19 @@ def test_a_tokenizer_with_more_tokens_than_the_model_is_named(tmp_path: Path) ->
     found, (note,) = read_tokenizers(tmp_path, kind, {"source": 50, "target": 50})
     assert found == {}
     assert note == f"tokenizer: has ids up to {len(folders.word_pieces()) - 1}, but the model has 50 tokens"
+
+
+def test_ids_around_a_line_and_of_languages_count(tmp_path: Path) -> None:
+    """A template may name an id that no token has."""
+    codec, _ = stored("BART", tmp_path)
+    table = json.loads(codec.to_json())
+    assert Codec.from_json(json.dumps(table | {"languages": {"en": 7000}})).largest == 7000
+    path = tmp_path / "tokenizer.json"
+    table = json.loads(path.read_text())
+    path.write_text(json.dumps(table | {"post_processor": table["post_processor"] | {"cls": ["<s>", 20_000]}}))
+    found, (note,) = read_tokenizers(tmp_path, "bart", SIZES)
+    assert found == {}
+    assert note == "tokenizer: has ids up to 20,000, but the model has 10,000 tokens"
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def imported_from(text: str) -> ImportedTokenizer:
     try:
         table = json.loads(text)
         kind, inner, config, languages = (table[key] for key in ("imported", "tokenizer", "config", "languages"))
-        sound = isinstance(config, dict) and all(type(index) is int for index in languages.values())
+        sound = isinstance(config, dict) and all(type(index) is int and index >= 0 for index in languages.values())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         sound = False
     if not sound or kind not in ("tokenizers", "sentencepiece"):

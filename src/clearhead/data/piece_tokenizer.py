@@ -86,7 +86,7 @@ class PieceTokenizer:
             }
             model = base64.b64decode(table["model"], validate=True)
             vocabulary, (before, after) = table["vocabulary"], table["around"]
-            sound = all(type(index) is int and index >= 0 for index in (*vocabulary.values(), *before, *after))
+            sound = all(type(index) is int and index >= 0 for index in (*vocabulary.values(), *before, *after, *added))
             unknown, codes = str(table["unknown"]), bool(table["codes"])
         except (ValueError, KeyError, TypeError, AttributeError):
             sound = False

@@ -133,8 +133,10 @@ class Codec:
 
     @property
     def largest(self) -> int:
-        """The largest id that a text can become; −1 if there is none."""
-        return max(self._tokenizer.get_vocab().values(), default=-1)
+        """The largest id that a text can become, with what stands around it and its language; −1 if there is none."""
+        before, after = self._frame
+        ids = (*self._tokenizer.get_vocab().values(), *before, *after, *self.languages.values())
+        return max(ids, default=-1)
 
     def lowering(self) -> "Codec":
         """The same vocabulary for text whose capitals are read as small letters, which the tokenizer itself sees to."""

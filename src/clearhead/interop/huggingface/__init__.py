@@ -115,7 +115,7 @@ def import_huggingface(folder: str | Path, *, ignore: Sequence[str] = ()) -> Imp
     model = build(recipe).eval()
     weights_left = [f"weight {name}" for name in fill(model, weights, plan)]
     left_behind = [*config.left_behind, *generation.notes, *unpooled, *unread, *weights_left]
-    return Imported(SavedModel(model, recipe, tokenizers), left_behind)
+    return Imported(SavedModel(model, recipe, tokenizers), list(dict.fromkeys(left_behind)))
 
 
 def _marks(codec: Codec, model: dict[str, Any]) -> dict[str, int]:

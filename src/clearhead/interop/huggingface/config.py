@@ -105,10 +105,26 @@ class ForeignConfig:
             raise UnsupportedModel(f"{self.path}: {name} = {value!r} should be like {default!r}")
         return cast("T", value)
 
+    def positive(self, name: str, default: T) -> T:
+        """The same for a number that something is divided by, or whose root is taken."""
+        value: Any = self.take(name, default)
+        if not value > 0:
+            raise UnsupportedModel(f"{self.path}: {name} = {value!r} should be above 0")
+        return cast("T", value)
+
+    def nullable(self, name: str, default: T) -> T | None:
+        """The same for a setting of which null means something else than its absence."""
+        found = self.take(name, default)
+        return None if name in self._settings and self._settings[name] is None else found
+
     def token(self, name: str, default: int | None) -> int | str:
-        """Take the id of a special token; null becomes "none", as recipes write it."""
+        """Take the id of a special token, of several ends the first; null becomes "none", as recipes write it."""
         self._left.discard(name)
         value = self._settings.get(name, default)
+        if name == "eos_token_id" and isinstance(value, list) and value:
+            if len(value) > 1:
+                self.left_behind.append(several_ends(value))
+            value = value[0]
         if value is None:
             return "none"
         if not isinstance(value, int):
@@ -187,6 +203,11 @@ class ForeignConfig:
         self._left.discard(name)
         if self._settings[name] is not None:
             self.left_behind.append(f"{name} = {_shown(self._settings[name])}: {reason}")
+
+
+def several_ends(ids: list[Any]) -> str:
+    """Says that of several end tokens one is kept."""
+    return f"eos_token_id = {_shown(ids)}: answers end at {_shown(ids[0])} alone"
 
 
 def _is_words(value: Any) -> bool:

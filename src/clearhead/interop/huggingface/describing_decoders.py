@@ -10,7 +10,7 @@ from clearhead.interop.huggingface.llama import FULL, SLIDING
 from clearhead.recipe import ModelSpec
 
 
-def _rotation(spec: ModelSpec, head_size: int) -> dict[str, Any]:
+def _rotation(spec: ModelSpec) -> dict[str, Any]:
     position = at(spec, "decoder.position", None)
     kind = getattr(position, "scaling", "none")
     found: dict[str, Any] = {"rope_type": "default", "rope_theta": getattr(position, "base", 10_000.0)}
@@ -19,9 +19,13 @@ def _rotation(spec: ModelSpec, head_size: int) -> dict[str, Any]:
     if kind == "llama3":
         found |= {"low_freq_factor": position.low, "high_freq_factor": position.high}
         found |= {"original_max_position_embeddings": position.original}
-    if getattr(position, "features", None) is not None:
-        found["partial_rotary_factor"] = position.features / head_size
     return found
+
+
+def _turned(spec: ModelSpec, head_size: int) -> float:
+    """The share of each head that is turned, for the architectures that can turn less than all."""
+    features = getattr(at(spec, "decoder.position", None), "features", None)
+    return 1.0 if features is None else features / head_size
 
 
 def _sizes(spec: ModelSpec) -> tuple[dict[str, Any], int]:
@@ -38,7 +42,7 @@ def _sizes(spec: ModelSpec) -> tuple[dict[str, Any], int]:
         "hidden_act": their_activation(at(spec, "decoder.feedforward.activation", "silu")),
         "attention_dropout": rate(at(spec, "decoder.dropout.attention", 0.0)),
         "initializer_range": spec.init.std,
-        "rope_parameters": _rotation(spec, size),
+        "rope_parameters": _rotation(spec),
         "tie_word_embeddings": spec.embedding.tie != "none",
     }
     return settings | token_ids(spec), size
@@ -99,27 +103,27 @@ def _layer_norm(spec: ModelSpec) -> dict[str, Any]:
 
 def gpt_neox(spec: ModelSpec) -> Description:
     """GPT-NeoX: attention and net side by side, with two norms, or one after the other."""
-    settings = _sizes(spec)[0] | _layer_norm(spec)
-    settings["rope_parameters"].setdefault("partial_rotary_factor", 1.0)
+    settings, size = _sizes(spec)
+    settings["rope_parameters"]["partial_rotary_factor"] = _turned(spec, size)
     own = {
         "attention_bias": at(spec, "decoder.attention.bias", True),
         "hidden_dropout": rate(at(spec, "decoder.dropout.residual", 0.0)),
         "use_parallel_residual": at(spec, "decoder.parallel", "no") != "no",
     }
-    return Description("gpt_neox", "GPTNeoXConfig", "GPTNeoXForCausalLM", settings | own)
+    return Description("gpt_neox", "GPTNeoXConfig", "GPTNeoXForCausalLM", settings | _layer_norm(spec) | own)
 
 
 def phi(spec: ModelSpec) -> Description:
     """Phi: attention and net side by side, with one norm."""
-    settings = _sizes(spec)[0] | _layer_norm(spec)
-    settings["rope_parameters"].setdefault("partial_rotary_factor", 1.0)
+    settings, size = _sizes(spec)
+    settings["rope_parameters"]["partial_rotary_factor"] = _turned(spec, size)
     own = {
         "num_key_value_heads": at(spec, "decoder.attention.kv_heads", settings["num_attention_heads"]),
         "qk_layernorm": at(spec, "decoder.attention.qk_norm", "none") == "layernorm",
         "resid_pdrop": rate(at(spec, "decoder.dropout.residual", 0.0)),
         "embd_pdrop": rate(at(spec, "decoder.dropout.embedding", 0.0)),
     }
-    return Description("phi", "PhiConfig", "PhiForCausalLM", settings | own)
+    return Description("phi", "PhiConfig", "PhiForCausalLM", settings | _layer_norm(spec) | own)
 
 
 DECODERS = (llama, mistral, qwen2, qwen3, gpt_neox, phi)

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
+from clearhead.errors import UnsupportedModel
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.llama import FULL, SLIDING, decoder, plan_decoder, take_vocabulary, windows
 from clearhead.interop.huggingface.rotary import rotary, take_rotary
@@ -47,7 +48,7 @@ def plan_gemma3(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     config.only("attn_logit_softcapping", None)
     size = model["attention"]["query_size"]
     model["attention"] |= {"qk_norm": "rmsnorm", "qk_norm_eps": model["norm"]["eps"]}
-    every = config.take("sliding_window_pattern", config.take("_sliding_window_pattern", 6))
+    every = config.positive("sliding_window_pattern", config.positive("_sliding_window_pattern", 6))
     model["attention"] |= _taken_windows(
         config, [FULL if (number + 1) % every == 0 else SLIDING for number in range(model["layers"])]
     )
@@ -60,10 +61,19 @@ def plan_gemma3(config: ForeignConfig, weights: ForeignWeights) -> Plan:
 def two_rotations(config: ForeignConfig, *, whole: float, window: float, head_size: int) -> dict[str, Any]:
     """The recipe's ``position`` if layers with a window turn by another base; the bases are transformers' defaults."""
     given: dict[str, Any] = config.take("rope_parameters", {})
-    far = rotary(config, given.get(FULL) or {}, base=config.take("rope_theta", whole), head_size=head_size)
-    base = config.take("rope_local_base_freq", window)
-    near = rotary(config, given.get(SLIDING) or {}, base=base, head_size=head_size)
+    bases = {FULL: config.take("rope_theta", whole), SLIDING: config.take("rope_local_base_freq", window)}
     config.only("rope_scaling", None)
+    if given.keys() - bases.keys() or not all(isinstance(table or {}, dict) for table in given.values()):
+        raise UnsupportedModel(f"{config.path}: rope_parameters should be two tables, {FULL} and {SLIDING}")
+    found = {
+        kind: rotary(config, given.get(kind) or {}, base=base, head_size=head_size) for kind, base in bases.items()
+    }
+    for kind, position in found.items():
+        if "scaling" in position:
+            raise UnsupportedModel(
+                f"{config.path}: rope_type = {position['scaling']!r} of {kind} is not supported (supported: 'default')"
+            )
+    far, near = found[FULL], found[SLIDING]
     return far | ({} if near["base"] == far["base"] else {"window_base": near["base"]})
 
 
@@ -78,7 +88,7 @@ def _gemma2(config: ForeignConfig, weights: ForeignWeights, *, vocabulary: int) 
     model = _gemma(config, weights, vocabulary=vocabulary, width=2304, hidden=9216, heads=8, groups=4, layers=26)
     model["feedforward"]["activation"] = activation
     model["norm"]["place"] = "both"
-    scale = math.sqrt(config.take("query_pre_attn_scalar", 256.0))
+    scale = math.sqrt(config.positive("query_pre_attn_scalar", 256.0))
     if scale != math.sqrt(model["attention"]["query_size"]):
         model["attention"]["scale"] = scale
     if cap := config.take("final_logit_softcapping", 0.0):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.errors import DataError
+from clearhead.interop.huggingface.config import several_ends
 from clearhead.interop.huggingface.folder import read_json
 
 _NO_RULE = {
@@ -24,8 +25,14 @@ _NO_RULE = {
     "forced_decoder_ids": None,
     "typical_p": 1.0,
     "penalty_alpha": None,
+    "guidance_scale": 1.0,
+    "stop_strings": None,
 }
 """Settings that change answers and have no counterpart, with the values that change nothing."""
+_NO_RULE_SAMPLING = {"min_p": 0.0, "epsilon_cutoff": 0.0, "eta_cutoff": 0.0}
+"""The same, of sampling alone."""
+_NO_RULE_BEAMS = {"early_stopping": False}
+"""The same, of beams alone."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +64,17 @@ def read_generation(folder: Path, config: dict[str, Any], family: str) -> Genera
     stated = read_json(path) if path.is_file() else config
     if not isinstance(stated, dict):
         raise DataError(f"{path}: is not a table of settings")
+    for name in ("suppress_tokens", "bad_words_ids"):
+        if not isinstance(stated.get(name) or [], list):
+            where = path if path.is_file() else folder / "config.json"
+            raise DataError(f"{where}: {name} = {str(stated[name])[:60]} should be a list")
     found = Generation()
     _lengths(found, stated, family)
     _tokens(found, stated, family, own_file=path.is_file())
     _search(found, stated)
-    for name, harmless in _NO_RULE.items():
+    rules = _NO_RULE | (_NO_RULE_SAMPLING if found.decoding.get("sample") else {})
+    rules |= _NO_RULE_BEAMS if found.decoding["beam_size"] > 1 else {}
+    for name, harmless in rules.items():
         value = stated.get(name)
         if value not in (None, harmless, []):
             found.notes.append(f"{name} = {str(value)[:60]}: clearhead has no such rule, so answers may differ")
@@ -112,7 +125,7 @@ def _tokens(found: Generation, stated: dict[str, Any], family: str, *, own_file:
         found.vocabulary["start"] = start
     if isinstance(ends, list) and ends:
         if len(ends) > 1:
-            found.notes.append(f"eos_token_id = {ends}: answers end at {ends[0]} alone")
+            found.notes.append(several_ends(ends))
         ends = ends[0]
     if type(ends) is int:
         found.vocabulary["eos"] = ends
@@ -125,14 +138,17 @@ def _search(found: Generation, stated: dict[str, Any]) -> None:
         found.decoding["length_penalty"] = float(penalty)
     elif found.decoding["beam_size"] > 1:
         found.decoding["length_penalty"] = 1.0
+        if penalty is not None:
+            found.notes.append(f"length_penalty = {str(penalty)[:60]}: must be from 0 to 100 here, so it is 1")
     if stated.get("do_sample") is True:
         found.decoding["sample"] = True
         for name, low in (("temperature", 0.001), ("top_p", 0.0)):
             value = stated.get(name)
             if isinstance(value, int | float) and value > low and not (name == "top_p" and value > 1):
                 found.decoding[name] = float(value)
-        if top := _whole(stated, "top_k"):
-            found.decoding["top_k"] = top
+        top = _whole(stated, "top_k")
+        if top != 0:  # which means all
+            found.decoding["top_k"] = top or 50  # transformers' default
 
 
 def written_generation(decoding: Any, *, family: str) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def plan_llama(config: ForeignConfig, weights: ForeignWeights) -> Plan:
 def plan_mistral(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     """Mistral: all layers see a window, unless it is null."""
     model = decoder(config, weights, vocabulary=32000, width=4096, hidden=14336, heads=32, groups=8, tokens=(1, 2))
-    window = config.take("sliding_window", 0)
+    window = config.nullable("sliding_window", 4096) or 0
     types = [SLIDING if window else FULL] * model["layers"]
     model["attention"] |= windows(config, config.listed("layer_types", ",") or types, window)
     return plan_decoder(model)
@@ -83,8 +83,9 @@ def decoder(
     """
     weights.drop_prefix("model.")
     width = config.take("hidden_size", width)
-    heads = config.take("num_attention_heads", heads)
+    heads = config.positive("num_attention_heads", heads)
     size = config.take("head_dim", head_size or width // heads)
+    groups = config.nullable("num_key_value_heads", groups or heads)
     config.take("max_position_embeddings", 0)  # rotations have no longest length
     tied = config.take("tie_word_embeddings", False)
     model: dict[str, Any] = {
@@ -93,7 +94,7 @@ def decoder(
         "width": width,
         "attention": {
             "heads": heads,
-            "kv_heads": config.take("num_key_value_heads", groups or heads),
+            "kv_heads": heads if groups is None else groups,
             "query_size": size,
             "value_size": size,
             "bias": False,
@@ -144,8 +145,8 @@ def windows(config: ForeignConfig, types: Sequence[str], window: int) -> dict[st
 
 
 def _late_windows(config: ForeignConfig, layers: int) -> dict[str, Any]:
-    window = config.take("sliding_window", 0) if config.take("use_sliding_window", False) else 0
-    config.take("sliding_window", 0)
+    window = config.nullable("sliding_window", 4096) or 0
+    window = window if config.take("use_sliding_window", False) else 0
     first = config.take("max_window_layers", 28)
     late = [SLIDING if window and number >= first else FULL for number in range(layers)]
     return windows(config, config.listed("layer_types", ",") or late, window)

@@ -61,12 +61,12 @@ def plan_modernbert(config: ForeignConfig, weights: ForeignWeights) -> Plan:
 
 
 def _model(config: ForeignConfig) -> dict[str, Any]:
-    width, heads = config.take("hidden_size", 768), config.take("num_attention_heads", 12)
+    width, heads = config.take("hidden_size", 768), config.positive("num_attention_heads", 12)
     layers = config.take("num_hidden_layers", 22)
-    every = config.take("global_attn_every_n_layers", 3)
+    every = config.positive("global_attn_every_n_layers", 3)
     types = config.listed("layer_types", ",") or [SLIDING if number % every else FULL for number in range(layers)]
     side = config.take("local_attention", 128) // 2
-    config.take("sliding_window", None)  # half of local_attention, under another name
+    config.only("sliding_window", None, side)  # half of local_attention, under another name
     far, near = config.take("global_rope_theta", 160_000.0), config.take("local_rope_theta", 10_000.0)
     position = two_rotations(config, whole=far, window=near, head_size=width // heads)
     window = windows(config, types, 2 * side + 1)

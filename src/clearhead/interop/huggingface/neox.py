@@ -99,7 +99,7 @@ def _decoder(
 ) -> dict[str, Any]:
     """The recipe's ``model`` that both share; the arguments are transformers' defaults."""
     width = config.take("hidden_size", width)
-    heads = config.take("num_attention_heads", heads)
+    heads = config.positive("num_attention_heads", heads)
     config.take("max_position_embeddings", 0)  # rotations have no longest length
     return {
         "family": "lm",

@@ -24,6 +24,10 @@ def read_pooling(folder: Path) -> tuple[dict[str, Any], list[str]]:
     """Settings of ``[decoding]`` for sentence vectors, and what was not imported; nothing for other folders."""
     settings: dict[str, Any] = {}
     notes: list[str] = []
+    prompts = _table(folder / "config_sentence_transformers.json")
+    if prompts.get("default_prompt_name") is not None:
+        name = str(prompts["default_prompt_name"])[:60]
+        notes.append(f"default_prompt_name = {name}: clearhead puts no prompt before a text, so vectors may differ")
     for kind, inner in _modules(folder):
         if kind == "Pooling":
             pooling, problem = _pooling(inner / "config.json")
@@ -31,17 +35,24 @@ def read_pooling(folder: Path) -> tuple[dict[str, Any], list[str]]:
             notes += problem
         elif kind == "Normalize":
             settings["normalize"] = True
-        elif kind != "Transformer":
+        elif kind == "Transformer":
+            if _table(inner / "sentence_bert_config.json").get("do_lower_case") is True:
+                notes.append("do_lower_case = True: clearhead keeps capitals that the tokenizer keeps")
+        else:
             notes.append(f"module {kind}: clearhead has no such step, so vectors are those before it")
     return settings, notes
 
 
 def longest_text(folder: Path) -> int | None:
     """The most tokens, special ones included, that are read of a sentence, if the folder says so."""
-    path = folder / "sentence_bert_config.json"
-    table = read_json(path) if path.is_file() else {}
-    found = table.get("max_seq_length") if isinstance(table, dict) else None
+    found = _table(folder / "sentence_bert_config.json").get("max_seq_length")
     return found if type(found) is int and found > 0 else None
+
+
+def _table(path: Path) -> dict[str, Any]:
+    """The settings in a file; none if it does not exist or is no table."""
+    found = read_json(path) if path.is_file() else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _modules(folder: Path) -> list[tuple[str, Path]]:

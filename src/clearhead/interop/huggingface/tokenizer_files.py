@@ -85,6 +85,9 @@ def _config(folder: Path) -> dict[str, Any]:
         if not isinstance(table, dict):
             raise DataError(f"{path}: is not a table of settings")
         found |= table
+    for name in ("src_lang", "tgt_lang"):
+        if not isinstance(found.get(name) or "", str):
+            raise DataError(f"{folder / 'tokenizer_config.json'}: {name} = {str(found[name])[:60]} is no language")
     return found
 
 
@@ -124,12 +127,16 @@ def _added(config: Mapping[str, Any]) -> dict[int, AddedToken]:
         return {}
     flags = ("lstrip", "rstrip", "single_word", "normalized", "special")
     try:
-        return {
+        found = {
             int(index): AddedToken(token["content"], **{flag: bool(token.get(flag, False)) for flag in flags})
             for index, token in listed.items()
         }
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataError("tokenizer_config.json: added_tokens_decoder does not list tokens") from None
+    for index in found:
+        if not 0 <= index < 2**31:
+            raise DataError(f"tokenizer_config.json: added_tokens_decoder: {str(index)[:20]} is no id")
+    return found
 
 
 def _name(config: Mapping[str, Any], key: str, default: str) -> str:
