@@ -42,7 +42,11 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 def test_in_and_out_again_is_the_same_folder(name: str, tmp_path: Path) -> None:
     """Hugging Face → clearhead → Hugging Face: tensors, names and settings; and back in, bit for bit."""
     there, back = tmp_path / "there", tmp_path / "back"
-    references.randomise(getattr(references, name)()).save_pretrained(there)
+    model = references.randomise(getattr(references, name)())
+    if name == "m2m100":  # which gives padding in an answer no position: it must not be written, as by any trained one
+        with torch.no_grad():
+            model.get_input_embeddings().weight[model.config.pad_token_id] = 0.0
+    model.save_pretrained(there)
     exported = clearhead.export_model(there, "huggingface", back)
     assert equal(load_file(there / "model.safetensors"), load_file(back / "model.safetensors"))
     first, second = (json.loads((folder / "config.json").read_text()) for folder in (there, back))

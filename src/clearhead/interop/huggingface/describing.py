@@ -206,8 +206,8 @@ def _named_classes(spec: ModelSpec) -> dict[str, Any]:
         "id2label": dict(enumerate(labels)),
         "label2id": {label: number for number, label in enumerate(labels)},
     }
-    if (rate := at(spec, "head_dropout", 0.0)) != rate(at(spec, "encoder.dropout.residual", 0.1)):
-        found["classifier_dropout"] = rate
+    if (of_head := at(spec, "head_dropout", 0.0)) != rate(at(spec, "encoder.dropout.residual", 0.1)):
+        found["classifier_dropout"] = of_head
     return found
 
 
