@@ -122,7 +122,7 @@ class LearnedPosition(AbsolutePosition):
 
     def forward(self, positions: Int[Tensor, "*b n"], end: int) -> Float[Tensor, "*b n d"]:
         # padding may be past the end of the table, tokens may not; elsewhere the lookup itself fails
-        too_far = end > self.most_tokens and may_branch(positions)
+        too_far = may_branch(positions) and end > self.most_tokens
         if too_far and (last := int(positions.max())) >= self.most_tokens:
             raise TooLong(
                 f"position {last + 1} is past the end of the table of {self.most_tokens} learned positions: "

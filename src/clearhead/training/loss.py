@@ -28,11 +28,11 @@ def token_loss(
     """
     states = output.before(states)
     if len(output.weight) < CHUNKED_FROM or output.cap is not None:
-        logits = output.after(states).float()  # autocast may have computed them in bfloat16
+        logits = output.after(states).to(output.weight.dtype)  # autocast may have computed them in bfloat16
         return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
     with torch.autocast(states.device.type, enabled=False):  # it does not know products that are written into a buffer
         summed: Tensor = _ChunkedLoss.apply(  # type: ignore[no-untyped-call]
-            states.float(), output.weight, output.bias, labels, smoothing
+            states.to(output.weight.dtype), output.weight, output.bias, labels, smoothing
         )
     return summed
 
