@@ -90,7 +90,7 @@ def test_a_tensor_of_another_device_is_seen() -> None:
 def test_what_counts_is_found_before_a_batch_goes() -> None:
     batch = Batch(IDS, IDS, IDS)
     assert batch.counted.tolist() == [0, 1, 2, 3, 4, 5, 6, 8, 9]
-    assert batch.to(META).tokens == batch.tokens == 9
+    assert Batch(IDS, IDS, IDS).to(META).tokens == batch.tokens == 9
     assert batch.to(torch.device("cpu")) is batch
 
 

@@ -10,6 +10,7 @@ from clearhead.errors import RecipeError
 from clearhead.inspection.pruning import without_heads
 from clearhead.models import SavedModel, load_model, save_model, stored_tensors
 from clearhead.recipe import address_of, means, read_header
+from clearhead.training.start import _copy_rows
 from tests.cli.typed import typed
 from tests.training.toy import FEW, SMALL, write_labels, write_lines, write_pairs
 
@@ -101,6 +102,13 @@ def test_labels(place: Path, tmp_path: Path, names: dict[str, str], labels: list
     assert run.recipe.model.labels == labels  # type: ignore[attr-defined]
     same = [row for row in range(2) if torch.equal(began["head.weight"][row], start["head.weight"][row])]
     assert same == kept
+
+
+def test_rows_of_a_head_follow_their_labels() -> None:
+    """Also in another order than the start has them."""
+    given, into = torch.tensor([[1.0], [2.0]]), torch.zeros(3, 1)
+    assert _copy_rows(into, given, ["a", "b"], ["b", "c", "a"]) == 2
+    assert into.tolist() == [[2.0], [0.0], [1.0]]
 
 
 def test_a_pruned_model_trains_on(place: Path, tmp_path: Path) -> None:
