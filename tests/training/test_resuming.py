@@ -1,11 +1,14 @@
 """--resume continues a run as it is, or extends a finished one; every other difference is reported and refused."""
 
+import copy
+import hashlib
 import json
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,8 @@ import torch
 from clearhead.errors import ClearheadError, RecipeError
 from clearhead.recipe import read_recipe, read_with_origins
 from clearhead.training import StatedRecipe, opened, prepare, reopen
+from clearhead.training.manifest import read_manifest, write_manifest
+from clearhead.training.preparation import _DECIDES, extend
 from clearhead.verbs.session import make_trainer, train_in
 from tests.cli.typed import typed
 from tests.training.test_trainer import assert_same_run, state_of
@@ -306,3 +311,21 @@ def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
     run, begun = opened(ask(), folder, resume=True)
     assert begun
     assert make_trainer(run).resume()
+
+
+def test_a_run_of_an_earlier_version_is_the_same_run(finished: Path, tmp_path: Path) -> None:
+    """Its identity follows from the settings that there were when it began, also once it is extended."""
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    manifest = read_manifest(folder)
+    recipe = copy.deepcopy(manifest.recipe)
+    del recipe["training"]["precision"], recipe["model"]["encoder"]["parallel"]
+    write_manifest(folder, replace(manifest, recipe=recipe))
+    older = reopen(folder)
+    assert older.identity != reopen(finished).identity
+    training = {name: value for name, value in recipe["training"].items() if name in _DECIDES}
+    known = json.dumps([recipe["model"], training, manifest.fingerprint], sort_keys=True)
+    assert older.identity == hashlib.sha256(known.encode()).hexdigest()
+    extended = extend(older, 20, 12, 6)
+    assert extended.identity == reopen(folder).identity == older.identity
+    assert reopen(folder).recipe.training.steps == 20

@@ -82,8 +82,11 @@ class Prepared:
 
     @property
     def identity(self) -> str:
-        """Follows from the data, the model and all that decides what is learnt when; not from how long."""
-        table = recipe_table(self.recipe)
+        """Follows from the data, the model and all that decides what is learnt when; not from how long.
+
+        The recipe is the one that the run wrote: settings that are newer than the run do not make it another.
+        """
+        table = self.manifest.recipe
         training = {name: value for name, value in table["training"].items() if name in _DECIDES}
         started = [self.manifest.start["fingerprint"]] if self.manifest.start else []
         known = json.dumps([table["model"], training, self.manifest.fingerprint, *started], sort_keys=True)
@@ -183,7 +186,11 @@ def extend(run: Prepared, steps: int, at: int, evaluate_every: int) -> Prepared:
     asked = run.manifest.asked
     if asked is not None:
         asked = asked | {"training": asked["training"] | {"steps": steps}}
-    manifest = run.manifest.extended(recipe_table(recipe), asked, at, steps)
+    # settings that are newer than the run stay out, as its identity does not know them
+    before = run.manifest.recipe
+    known = {*before["training"], "steps", "evaluate_every"}
+    training = {name: value for name, value in recipe_table(recipe)["training"].items() if name in known}
+    manifest = run.manifest.extended(before | {"training": training}, asked, at, steps)
     write_manifest(run.folder, manifest)
     write_whole(run.folder / "recipe.toml", recipe_toml(recipe).encode())
     return replace(run, recipe=recipe, objective=objective_of(recipe), manifest=manifest)
