@@ -36,11 +36,11 @@ def export(
     left behind. A model that the target cannot express exactly is refused, with the reason.
 
     huggingface: config.json, model.safetensors and tokenizer.json; AutoModel.from_pretrained loads the folder. The
-    nearest architecture that computes exactly the same is chosen: Marian, Pegasus, BART, mBART, T5, GPT-2, Bloom, BERT,
-    RoBERTa, DistilBERT, DeBERTa, ViT.
+    nearest architecture that computes exactly the same is chosen: Marian, Pegasus, BART, mBART, M2M100, T5; GPT-2,
+    Bloom, Llama, Mistral, Qwen2, Qwen3, Phi, GPT-NeoX; BERT, RoBERTa, DistilBERT, DeBERTa, ViT.
 
     onnx: graphs with open batch and lengths, an encoder and a decoder step with its cache, and answer.py, which answers
-    with numpy, onnxruntime and tokenizers alone. Every attention and every position scheme.
+    with numpy, onnxruntime and tokenizers alone. Models of text with every attention and position scheme.
 
     ctranslate2: a model.bin for its Translator or Generator.
 

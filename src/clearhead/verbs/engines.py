@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clearhead.errors import DataError
@@ -12,8 +13,6 @@ from clearhead.verbs.naming import Changes, model_named
 from clearhead.verbs.naming import split as split_settings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from clearhead.evaluation import Names, Scores
     from clearhead.predictor import Predictor, TextWriter
     from clearhead.verbs.inputs import Data
@@ -83,7 +82,8 @@ def compare_engines(
     from clearhead.interop.engines import require_engine
 
     require_engine(engine, int8=int8)
-    if "-" in map(str, data if isinstance(data, tuple | list) else [data]):
+    named = [part for part in (data if isinstance(data, tuple | list) else [data]) if isinstance(part, str | Path)]
+    if "-" in map(str, named):
         raise DataError("the data are read once for each engine: name a file instead of standard input")
     names = {f"{engine} int8": True, engine: False} if int8 else {engine: False}
     given: dict[str, Any] = {"split": split, "columns": columns, "metrics": metrics, "settings": settings}
