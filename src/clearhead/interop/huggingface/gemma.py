@@ -7,7 +7,15 @@ from torch import Tensor
 
 from clearhead.errors import UnsupportedModel
 from clearhead.interop.huggingface.config import ForeignConfig
-from clearhead.interop.huggingface.llama import FULL, SLIDING, decoder, plan_decoder, take_vocabulary, windows
+from clearhead.interop.huggingface.llama import (
+    FULL,
+    HEAD_NORMS,
+    SLIDING,
+    decoder,
+    plan_decoder,
+    take_vocabulary,
+    windows,
+)
 from clearhead.interop.huggingface.rotary import rotary, take_rotary
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan
 
@@ -16,7 +24,6 @@ _BOTH = {
     "around_feedforward.norm": "pre_feedforward_layernorm",
     "around_feedforward.after": "post_feedforward_layernorm",
 }
-_HEAD_NORMS = {"attention.query_norm": "self_attn.q_norm", "attention.key_norm": "self_attn.k_norm"}
 
 
 def plan_gemma(config: ForeignConfig, weights: ForeignWeights) -> Plan:
@@ -55,7 +62,7 @@ def plan_gemma3(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     model["position"] = two_rotations(config, whole=1_000_000.0, window=10_000.0, head_size=size)
     if model["attention"].get("kind") != "local":
         model["position"].pop("window_base", None)
-    return plan_decoder(model, parts=_BOTH | _HEAD_NORMS, norm_change=_plus_one)
+    return plan_decoder(model, parts=_BOTH | HEAD_NORMS, norm_change=_plus_one)
 
 
 def two_rotations(config: ForeignConfig, *, whole: float, window: float, head_size: int) -> dict[str, Any]:

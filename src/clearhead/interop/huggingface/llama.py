@@ -22,7 +22,7 @@ _LAYER = {
     "around_attention.norm": "input_layernorm",
     "around_feedforward.norm": "post_attention_layernorm",
 }
-_HEAD_NORMS = {"attention.query_norm": "self_attn.q_norm", "attention.key_norm": "self_attn.k_norm"}
+HEAD_NORMS = {"attention.query_norm": "self_attn.q_norm", "attention.key_norm": "self_attn.k_norm"}
 
 
 def plan_llama(config: ForeignConfig, weights: ForeignWeights) -> Plan:
@@ -60,7 +60,7 @@ def plan_qwen3(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     )
     model["attention"] |= {"bias": bias, "qk_norm": "rmsnorm", "qk_norm_eps": model["norm"]["eps"]}
     model["attention"] |= _late_windows(config, model["layers"])
-    return plan_decoder(model, parts=_HEAD_NORMS)
+    return plan_decoder(model, parts=HEAD_NORMS)
 
 
 def decoder(
