@@ -20,3 +20,6 @@ GATES: Final = {"gru": 3, "lstm": 4, "elman": 1}
 
 STATE_PARTS: Final = {"gru": 1, "lstm": 2, "elman": 1}
 """How many vectors the state of a recurrent cell consists of."""
+
+DEVICE_NAMES: Final = r"auto|cpu|mps|cuda(:[0-9]{1,3})?"
+"""What a device may be called, as a regular expression."""

@@ -5,7 +5,7 @@ Shapes: b batch, n tokens, d features; m tokens and k features of the memory; t 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -160,10 +160,20 @@ def _computed_again(layer: nn.Module) -> Callable[..., Any]:
     """
 
     def afresh(
-        x: Tensor, context: AttentionContext, *, memory_context: AttentionContext | None, **others: Any
+        x: Tensor,
+        memory: Tensor | None,
+        context: AttentionContext,
+        *,
+        memory_context: AttentionContext | None,
+        **others: Any,
     ) -> Tensor:
         seen = None if memory_context is None else replace(memory_context, shared=Shared())
-        y: Tensor = layer(x, replace(context, shared=Shared()), memory_context=seen, **others)
+        y: Tensor = layer(x, replace(context, shared=Shared()), memory=memory, memory_context=seen, **others)
         return y
 
-    return partial(checkpoint, afresh, use_reentrant=False)
+    def again(x: Tensor, context: AttentionContext, *, memory: Tensor | None, **others: Any) -> Tensor:
+        # both tensors by position: those torch keeps as autograd does, where memory is counted
+        y: Tensor = checkpoint(afresh, x, memory, context, use_reentrant=False, **others)
+        return y
+
+    return again

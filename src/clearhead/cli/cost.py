@@ -31,6 +31,13 @@ class CostView(StrEnum):
     asymptotic = "asymptotic"
 
 
+class Sharing(StrEnum):
+    """How devices share a model."""
+
+    ddp = "ddp"
+    fsdp = "fsdp"
+
+
 class What(StrEnum):
     """What a crossover compares."""
 
@@ -62,6 +69,16 @@ def cost(
     m: Annotated[int | None, typer.Option(min=1, help="Target tokens; without it as many as n.")] = None,
     t: Annotated[int | None, typer.Option(min=1, help="Tokens so far, for a step of decoding; without it m.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Sequences in a batch, B.")] = 1,
+    devices: Annotated[
+        int | None,
+        typer.Option(min=1, help="Train on so many devices: bytes that each sends in a step, and memory of each."),
+    ] = None,
+    parallel: Annotated[
+        Sharing | None,
+        typer.Option(
+            help="With --devices: each has the whole model (ddp), or a part of it (fsdp).", show_default="ddp"
+        ),
+    ] = None,
     everything: Annotated[
         bool,
         typer.Option("--all", help="Print every number with its formula and convention, and every block."),
@@ -105,6 +122,8 @@ def cost(
 
     clearhead cost bert-base model.layers=11 --json
 
+    clearhead cost transformer-big training.precision=bfloat16 --devices 8 --parallel fsdp
+
     clearhead cost bert-base bert-base model.attention.kind=linformer --crossover n -o crossover.svg
 
     One screen; --all, --by and --view print every number, formula and block. Nothing is built: the closed forms answer
@@ -138,6 +157,12 @@ def cost(
     ((source, changes),) = models
     model = clearhead.cost(source, *changes)
     lengths: dict[str, Any] = {"n": n, "m": m, "t": t, "batch": batch}
+    if parallel is not None and devices is None:
+        raise usage("--parallel", "say on how many: --devices 8")
+    if devices is not None:
+        shared: dict[str, Any] = {"kind": (parallel or Sharing.ddp).value, "n": n, "m": m, "batch": batch}
+        _print(form, lambda: model.sharing(devices, **shared), lambda: model.sharing_json(devices, **shared))
+        return
     if form == "text" and not (everything or by or view or within):
         _print(form, lambda: model.summary(**lengths), dict, hint="--all: every number, formula and block")
         return

@@ -9,7 +9,7 @@ import typer
 import clearhead
 from clearhead.cli.progress import TerminalReport
 from clearhead.cli.scores import print_scores, score_lines
-from clearhead.cli.words import Engine, Int8, columns_of, files_and_settings, parallel, usage
+from clearhead.cli.words import Device, Engine, Int8, columns_of, files_and_settings, parallel, usage
 
 
 def evaluate(
@@ -31,6 +31,7 @@ def evaluate(
     ] = None,
     engine: Engine = "native",
     int8: Int8 = False,
+    device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Score a model's answers, with 95 % intervals; percentages. The screen shows what matters for the data.
@@ -63,11 +64,11 @@ def evaluate(
     asked["metrics"] = "all" if as_json else "main"
     if engine != "native" or int8:
         with TerminalReport() as report:
-            compared = clearhead.compare_engines(model, data, engine=engine, int8=int8, report=report, **asked)
+            compared = clearhead.compare_engines(model, data, engine=engine, int8=int8, device=device, report=report, **asked)
         _print_compared(compared, as_json=as_json)
         return
     with TerminalReport() as report:
-        scores = clearhead.evaluate(model, data, report=report, **asked)
+        scores = clearhead.evaluate(model, data, device=device, report=report, **asked)
     if as_json:
         print(json.dumps(scores.table()))
     else:

@@ -10,7 +10,7 @@ import typer
 
 import clearhead
 from clearhead.cli.progress import TerminalReport
-from clearhead.cli.words import is_setting, usage
+from clearhead.cli.words import Device, is_setting, usage
 
 if TYPE_CHECKING:
     from clearhead import View
@@ -82,6 +82,7 @@ def look(
             min=0, max=1, help="With --align: 1 reads a token at the step after it (default), 0 at its own step."
         ),
     ] = None,
+    device: Device = "auto",
 ) -> None:
     """Look inside a model: the answer with its alternatives, where each token comes from, and the reasons for it.
 
@@ -109,13 +110,14 @@ def look(
     """
     text, settings = _text_and_settings(words or [])
     single = {"target": target, "at": at, "against": against, "show": show, "without": without or None}
+    how: dict[str, Any] = {"device": device, "settings": settings}
     if heads:
         _refuse("--heads", **single, align=align or None, gold=gold, head=head, shift=shift)
-        _study(model, text, output, {"metric": metric, "resume": resume, "settings": settings}, as_json)
+        _study(model, text, output, {"metric": metric, "resume": resume, **how}, as_json)
         return
     if align:
         _refuse("--align", **single, output=output, metric=metric, resume=resume)
-        _align(model, text, gold, {"head": head, "shift": 1 if shift is None else shift, "settings": settings}, as_json)
+        _align(model, text, gold, {"head": head, "shift": 1 if shift is None else shift, **how}, as_json)
         return
     _refuse("one text, but for --align", gold=gold, head=head, shift=shift)
     _refuse("one text, but for --heads", metric=metric, resume=resume)
@@ -123,7 +125,7 @@ def look(
     if output is not None and as_json:
         raise usage("--json and -o", "choose one: -o look.json writes the same to a file")
     kinds = None if show is None else [name.strip() for name in show.split(",")]
-    loaded = clearhead.load(model, *settings)
+    loaded = clearhead.load(model, *settings, device=device)
     if text == "-":
         text = sys.stdin.readline().rstrip("\r\n")
     view = clearhead.look(loaded, text, target, without=without or ()).named(model)

@@ -8,7 +8,7 @@ import typer
 
 import clearhead
 from clearhead.cli.progress import TerminalReport
-from clearhead.cli.words import Engine, Int8, files_and_settings, one_pipe, usage
+from clearhead.cli.words import Device, Engine, Int8, files_and_settings, one_pipe, usage
 
 MOST_WORKERS = 256
 """More processes than this serve no machine."""
@@ -48,10 +48,11 @@ def run(
     resume: Annotated[bool, typer.Option("--resume", help="Continue a file of answers that was interrupted.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file of answers if it exists.")] = False,
     threads: Annotated[
-        int | None, typer.Option(min=1, max=MOST_WORKERS, help="Workers side by side; all cores without it.")
+        int | None, typer.Option(min=1, max=MOST_WORKERS, help="Workers side by side; all cores without it. On a GPU, 1.")
     ] = None,
     engine: Engine = "native",
     int8: Int8 = False,
+    device: Device = "auto",
 ) -> None:
     """Answer lines: one line out for every line in, in the same order, also for empty ones.
 
@@ -95,6 +96,7 @@ def run(
             output,
             force=force,
             read_as=read_as,
+            device=device,
             settings=settings,
             refused={
                 "--n-best": n_best > 1,
@@ -108,7 +110,7 @@ def run(
         )
         return
     form: dict[str, Any] = {"n_best": n_best, "scores": scores, "as_json": as_json, "read_as": read_as}
-    form |= {"workers": threads or "all", "settings": settings, "engine": engine, "int8": int8}
+    form |= {"workers": threads or "all", "settings": settings, "engine": engine, "int8": int8, "device": device}
     if output is not None:
         with TerminalReport(bar=True) as report:
             clearhead.answer_file(model, files, output, resume=resume, force=force, report=report, **form)

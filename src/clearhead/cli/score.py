@@ -2,13 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import clearhead
 from clearhead.cli.progress import TerminalReport
-from clearhead.cli.words import columns_of, files_and_settings, parallel, usage
+from clearhead.cli.words import Device, columns_of, files_and_settings, parallel, usage
 
 
 def score(
@@ -25,6 +25,7 @@ def score(
         str | None,
         typer.Option(metavar="NAMES", help="Columns of the file: names of its header or JSON fields, or numbers: 1,3."),
     ] = None,
+    device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the example and log p of each token.")] = False,
 ) -> None:
     """Print log p(target | source) of each pair, the end of the target included: one number a line, in order.
@@ -39,7 +40,8 @@ def score(
         raise usage("score", "name what to score: a file, or --src and --tgt")
     with TerminalReport() as report:
         data = files[0] if both is None else both
-        for line in clearhead.score(model, data, columns=columns_of(columns), report=report, settings=settings):
+        asked: dict[str, Any] = {"columns": columns_of(columns), "device": device, "settings": settings}
+        for line in clearhead.score(model, data, report=report, **asked):
             if as_json:
                 table = {**line.columns, "log_probability": line.log_probability, "tokens": line.tokens}
                 print(json.dumps(table, ensure_ascii=False))

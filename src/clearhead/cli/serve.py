@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import clearhead
-from clearhead.cli.words import Engine, Int8, usage
+from clearhead.cli.words import Device, Engine, Int8, usage
 
 TOKEN = "CLEARHEAD_TOKEN"
 TOKEN_BYTES = 4_096
@@ -27,7 +27,7 @@ def serve(
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
     workers: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Processes that answer; as many as cores without it.")
+        int | None, typer.Option(min=1, max=256, help="Processes that answer; without it as many as cores, 1 on a GPU.")
     ] = None,
     token_file: Annotated[
         Path | None,
@@ -55,6 +55,7 @@ def serve(
     ] = None,
     engine: Engine = "native",
     int8: Int8 = False,
+    device: Device = "cpu",
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log a JSON line for each request on standard error, without texts.")
     ] = False,
@@ -98,6 +99,7 @@ def serve(
         access_log=access_log,
         engine=engine,
         int8=int8,
+        device=device,
         ready=lambda address: typer.echo(f"{address} (Ctrl-C ends)", err=True),
         **{name: value for name, value in settings.items() if value is not None},
     )

@@ -50,6 +50,9 @@ def train(
     ] = None,
     max_steps: Annotated[int | None, typer.Option(help="Budget in steps.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Budget in passes over the data.")] = None,
+    device: Annotated[
+        str | None, typer.Option(metavar="DEVICE", help="training.device: cpu, cuda, cuda:1, mps, or auto.")
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Continue the run in the folder; with --max-steps, extend a finished one."),
@@ -112,6 +115,8 @@ def train(
     torchrun --nproc-per-node 2 -m clearhead train pairs.tsv -o runs/mine
     """
     names, settings = files_and_settings(what)
+    if device is not None:
+        settings.append(f"training.device={device}")
     recipe, data = clearhead.recipe_and_data(names)
     trained = {"DATA": data, "--train": train, "--src, --tgt": parallel(src, tgt)}
     tuned = {"--dev": dev, "--dev-src, --dev-tgt": parallel(dev_src, dev_tgt, "--dev-")}

@@ -12,6 +12,12 @@ Engine = Annotated[
     Literal["native", "ctranslate2", "onnxruntime"],
     typer.Option(help="What answers; the last two convert the model once, and keep the conversion beside it."),
 ]
+Device = Annotated[
+    str,
+    typer.Option(
+        metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1, mps; auto takes a GPU if there is one, else the CPU."
+    ),
+]
 Int8 = Annotated[bool, typer.Option("--int8", help="For ctranslate2: weights in eight bits.")]
 
 

@@ -8,11 +8,13 @@ from typing import Any
 
 from clearhead.costing.forms.bill import Cost, ModelFormulas, run_cost
 from clearhead.costing.forms.letters import Letters
+from clearhead.costing.forms.parallel import Kind, Parallel
 from clearhead.costing.forms.sketch import Ledger
 from clearhead.costing.forms.summary import By
 from clearhead.costing.forms.tuned import TunedParts
 from clearhead.costing.forms.views import View
 from clearhead.costing.report import as_json, everything, screen, viewpoint
+from clearhead.costing.sharing import share_json, share_sheet
 from clearhead.costing.sheet import CostReport
 from clearhead.recipe import Recipe, cost_of, read_recipe
 
@@ -69,6 +71,24 @@ class ModelCost(ModelFormulas):
         """The same as data, ready for ``json.dumps``: ``{"parameters": …, "macs": …, "formulas": {…}, …}``."""
         return as_json(self, viewpoint(self, n=n, m=m, t=t, batch=batch, view=view, within=within), by)
 
+    def parallel(self, devices: int, kind: Kind = "ddp") -> Parallel:
+        """What ``devices`` that train together send each other, and what each holds: ``kind`` is ddp or fsdp."""
+        return Parallel(self, devices, kind)
+
+    def sharing(
+        self, devices: int, kind: Kind = "ddp", *, n: int | None = None, m: int | None = None, batch: int = 1
+    ) -> CostReport:
+        """The same as a table: each number with its formula; ``batch`` is that of each device."""
+        at = viewpoint(self, n=n, m=m, t=None, batch=batch)
+        return CostReport([share_sheet(self.parallel(devices, kind), at)])
+
+    def sharing_json(
+        self, devices: int, kind: Kind = "ddp", *, n: int | None = None, m: int | None = None, batch: int = 1
+    ) -> dict[str, Any]:
+        """The same as data."""
+        at = viewpoint(self, n=n, m=m, t=None, batch=batch)
+        return share_json(self.parallel(devices, kind), at)
+
 
 def cost(
     recipe: Recipe | str | Path | None = None, *overrides: str, settings: Mapping[str, Any] | None = None
@@ -96,7 +116,9 @@ def _words(settings: Mapping[str, Any], before: str = "") -> Iterator[str]:
 def cost_of_recipe(recipe: Recipe, title: str) -> ModelCost:
     """What the model of a recipe costs, under this title."""
     letters = Letters()
-    ledger = Ledger(letters=letters, name=recipe.model.family, tuned=TunedParts(recipe.training))
+    training = recipe.training
+    tuned = TunedParts(training)
+    ledger = Ledger(letters=letters, name=recipe.model.family, tuned=tuned, recompute=training.recompute)
     tree = run_cost(ledger, cost_of(recipe.model)(recipe.model).forward)
     ledger.tuned.require_all_met()
     return ModelCost(

@@ -29,10 +29,11 @@ class OnDevice:
 
     def to(self: B, device: torch.device) -> B:
         """The same batch there; a GPU copies it while it works on earlier ones."""
-        if device.type == "cpu":
+        parts = {name: part for name, part in vars(self).items() if isinstance(part, Tensor)}
+        if all(part.device.type == device.type for part in parts.values()):
             return self
         there = copy.copy(self)
-        vars(there).update({name: _sent(part, device) for name, part in vars(self).items() if isinstance(part, Tensor)})
+        vars(there).update({name: _sent(part, device) for name, part in parts.items()})
         return there
 
 

@@ -33,10 +33,14 @@ def lean_decoder(model: nn.Module) -> "LeanDecoder | None":
 
 def _usual(model: Seq2Seq) -> bool:
     stack = model.decoder
-    on_cpu = next(model.parameters()).device.type == "cpu"
-    if not on_cpu or not isinstance(stack, Stack) or model.output.cap is not None:
+    if not _on_cpu(model) or not isinstance(stack, Stack) or model.output.cap is not None:
         return False
     return _usual_scheme(stack.scheme) and all(map(_usual_layer, stack.layers))
+
+
+def _on_cpu(model: nn.Module) -> bool:
+    """Whether the weights are on a CPU: this decoder, and the one for a single line, compute with NumPy too."""
+    return next(model.parameters()).device.type == "cpu"
 
 
 def _usual_scheme(scheme: RelativePosition | None) -> bool:

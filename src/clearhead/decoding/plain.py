@@ -39,10 +39,10 @@ class ModelStepper:
         width = max(map(len, prompts)) - 1
         if width:
             # padded on the left, so that all lines end together
-            missing = torch.tensor([[width - len(prompt) + 1] for prompt in prompts], device=device)
-            ids = [[0] * (width - len(prompt) + 1) + list(prompt[:-1]) for prompt in prompts]
-            valid = torch.arange(width, device=device) >= missing
-            model.step(torch.tensor(ids, device=device), state, None if bool(valid.all()) else valid)
+            missing = [width - len(prompt) + 1 for prompt in prompts]
+            ids = [[0] * places + list(prompt[:-1]) for places, prompt in zip(missing, prompts, strict=True)]
+            valid = torch.arange(width) >= torch.tensor(missing)[:, None]
+            model.step(torch.tensor(ids, device=device), state, valid.to(device) if any(missing) else None)
         return cls(model, state)
 
     def step(self, ids: Int[Tensor, "b k"]) -> Float[Tensor, "b k V"]:

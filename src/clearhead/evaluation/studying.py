@@ -117,10 +117,10 @@ def _first_pass(predictor: Predictor, batches: Sequence[ForcedBatch], lines: int
         with evaluating(model, choice, gradients=True), watched_weights(attentions) as seen:
             found, slopes = gate_gradients(model, batch)
             observations.add(batch, seen)
-        np.add.at(losses, batch.lines, found.double().cpu().numpy())
+        np.add.at(losses, batch.lines, found.cpu().double().numpy())
         np.add.at(tokens, batch.lines, batch.tokens.numpy())
         joined = torch.cat([slopes[attention.name] for attention in attentions], dim=1)
-        np.add.at(gradients, batch.lines, joined.double().cpu().numpy())
+        np.add.at(gradients, batch.lines, joined.cpu().double().numpy())
     return _FirstPass(losses, tokens, gradients, observations)
 
 
@@ -145,7 +145,7 @@ def _switch_off(predictor: Predictor, batches: Sequence[ForcedBatch], kept: "_Jo
                 known, stack = (read, stacks["encoder"]) if encoder else (written, stacks["decoder"])
                 with evaluating(model, choice), heads_off(model, [name]), starting_at(stack, attention.layer, known):
                     found = row_losses(model, batch, None if encoder else memory)
-                rows[:, at] = found.double().cpu().numpy()
+                rows[:, at] = found.cpu().double().numpy()
                 progress((done + (at + 1) * len(batch.lines)) / size)
             kept.add(number, batch.lines, rows)
         done += len(batch.lines) * len(heads)

@@ -119,13 +119,14 @@ def _name_roles(view: View, table: dict[str, Any]) -> None:
     subject, found = view.subject, {}
     for stack, maps in view.attention.items():
         ids = None if stack == "cross" else subject.inputs if stack == "decoder" else subject.source
-        for number, weights in enumerate(maps.layers, start=1):
+        for number, layer in enumerate(maps.layers, start=1):
+            weights = None if layer is None else layer.cpu()
             if weights is None or not torch.allclose(weights.sum(-1), torch.ones(()), atol=1e-3):
                 continue
             sums = RoleSums(len(weights))
             n, m = (torch.tensor([size]) for size in weights.shape[-2:])
             text = ids if ids is not None and ids.dim() == 2 else None  # pixels are no text
-            sums.add(weights[None].cpu(), Reading(n, m, causal=stack == "decoder", cross=stack == "cross", ids=text))
+            sums.add(weights[None], Reading(n, m, causal=stack == "decoder", cross=stack == "cross", ids=text))
             for head, (role, score) in enumerate(sums.roles(), start=1):
                 found[f"{stack}.{number}.{head}"] = {"role": role, "score": None if math.isnan(score) else score}
     for head in table["heads"]:

@@ -1,9 +1,11 @@
 """Devices and threads."""
 
 import os
+import re
 
 import torch
 
+from clearhead.constants import DEVICE_NAMES
 from clearhead.errors import DeviceError, did_you_mean
 from clearhead.machine import cores
 
@@ -23,11 +25,14 @@ def pick_device(name: str = "auto") -> torch.device:
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name == "auto":
         name = next(device for device, found in available.items() if found)
-    kind = name.partition(":")[0]
-    if kind not in available:
-        raise DeviceError(f"no device {name!r}{did_you_mean(name, DEVICES)} ({', '.join(DEVICES)})")
+    kind, _, number = name.partition(":")
+    if not re.fullmatch(DEVICE_NAMES, name):
+        names = [*DEVICES[:-1], "cuda:1", DEVICES[-1]]
+        raise DeviceError(f"no device {name!r}{did_you_mean(name, DEVICES)} ({', '.join(names)})")
     if not available[kind]:
         others = ", ".join(device for device, found in available.items() if found)
         raise DeviceError(f"{kind} is not available on this machine (available: {others})")
+    if number and int(number) >= torch.cuda.device_count():
+        raise DeviceError(f"there is no {name}: this machine has {torch.cuda.device_count()} GPUs, counted from cuda:0")
     rank = os.environ.get("LOCAL_RANK", "")
     return torch.device(f"cuda:{rank}" if name == "cuda" and rank.isdecimal() else name)

@@ -40,7 +40,7 @@ def evaluating(model: Model, attention: AttentionChoice = "trained", *, gradient
             ):
                 yield
         except RuntimeError as error:
-            if "not enough memory" not in str(error):
+            if "not enough memory" not in str(error) and not isinstance(error, torch.OutOfMemoryError):
                 raise
             way_out = "a smaller decoding.batch_tokens, decoding.beam_size or decoding.max_source may help"
             raise DoesNotFit(f"there is not enough memory to answer: {way_out}") from None

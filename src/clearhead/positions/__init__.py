@@ -9,7 +9,7 @@ from clearhead.positions.base import (
     by_distance,
     neighbouring_distances,
 )
-from clearhead.positions.branching import is_exporting, may_branch
+from clearhead.positions.branching import is_exporting, may_branch, right_padded
 from clearhead.positions.grid import GridBias, GridSinusoids, grid_offset
 from clearhead.positions.heads import scheme_for_heads
 from clearhead.positions.numbering import last_positions, positions_of
@@ -38,6 +38,7 @@ __all__ = [
     "may_branch",
     "neighbouring_distances",
     "positions_of",
+    "right_padded",
     "scheme_for_heads",
     "shaw_index",
     "sinusoids",

@@ -1,16 +1,37 @@
 """Whether Python may look at the values of a tensor to choose what to compute."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import torch
 from torch import Tensor
+
+_right_padded: ContextVar[bool] = ContextVar("right_padded", default=False)
 
 
 def may_branch(values: Tensor) -> bool:
     """Whether a branch may depend on the values of a tensor: on the CPU, unless a graph is being recorded.
 
-    A GPU would have to be waited for, the meta device has no values, and a recorded graph will run on others. Callers
-    then take the way that is right in all cases, which is not always the fastest one.
+    A GPU would have to be waited for, the meta device has no values, and a recorded or compiled graph will run on
+    others. Callers then take the way that is right in all cases, which is not always the fastest one.
     """
-    return values.device.type == "cpu" and not is_exporting()
+    return values.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+@contextmanager
+def right_padded() -> Iterator[None]:
+    """While inside, this thread promises that all padding is on the right: nobody has to look, or to wait for a GPU."""
+    token = _right_padded.set(True)
+    try:
+        yield
+    finally:
+        _right_padded.reset(token)
+
+
+def is_right_padded() -> bool:
+    """Whether that was promised."""
+    return _right_padded.get()
 
 
 def is_exporting() -> bool:

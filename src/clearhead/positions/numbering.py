@@ -4,12 +4,12 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from clearhead.positions.branching import is_exporting, may_branch
+from clearhead.positions.branching import is_exporting, is_right_padded, may_branch
 
 
 def is_left_aligned(valid: Bool[Tensor, "b n"]) -> bool:
     """Whether all padding is known to be on the right, so that column numbers are positions."""
-    return may_branch(valid) and bool((valid[:, 1:] <= valid[:, :-1]).all())
+    return is_right_padded() or may_branch(valid) and bool((valid[:, 1:] <= valid[:, :-1]).all())
 
 
 def positions_of(
@@ -18,8 +18,8 @@ def positions_of(
     """Positions counted from the first token of each line that is not padding.
 
     One shared row if every line starts at the left edge (the usual case, and the cheap one); otherwise one row for each
-    line, as a left-padded line would be shifted. Where ``may_branch`` is false, padding always brings one row for each
-    line. Padding gets a position too, which has no effect.
+    line, as a left-padded line would be shifted. Where ``may_branch`` is false, padding brings one row for each line,
+    unless ``right_padded`` says that it is not needed. Padding gets a position too, which has no effect.
     """
     if valid is None or is_left_aligned(valid):
         return torch.arange(length, device=device)

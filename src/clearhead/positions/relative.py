@@ -147,9 +147,11 @@ class RotaryPosition(RelativePosition):
 
     def frequencies(self, device: torch.device | None = None) -> Float[Tensor, "half"]:
         """ω_i = base^(−2i/d) in float32, whatever the model's precision: large positions need it."""
-        exponents = torch.arange(0, self.features, 2, dtype=torch.float64, device=device) / self.features
+        apple = device is not None and device.type == "mps"  # has no float64
+        where = torch.device("cpu") if apple else device
+        exponents = torch.arange(0, self.features, 2, dtype=torch.float64, device=where) / self.features
         frequencies = self.base**-exponents
-        return (frequencies if self.slow is None else self.slow(frequencies)).float()
+        return (frequencies if self.slow is None else self.slow(frequencies)).float().to(device)
 
     @classmethod
     def from_spec(

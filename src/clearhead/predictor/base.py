@@ -16,7 +16,7 @@ from clearhead.data import BadLine, Codec, format_of
 from clearhead.drawing.html import facts, fragment
 from clearhead.errors import ClearheadError, DataError
 from clearhead.inspection import Subject, View, heads_off
-from clearhead.models import Model, build, evaluating
+from clearhead.models import Model, build, device_of, evaluating
 from clearhead.models.file import stored_tensors
 from clearhead.models.tree import in_one_line, shown_alone, sizes
 from clearhead.predictor.asked import the_columns, the_text, the_texts
@@ -144,6 +144,9 @@ class Predictor(ABC):
             n_best: how many answers to list, if the beam is wide enough. Default 5.
             settings: settings of ``[decoding]`` by name, such as ``beam_size=8``.
         """
+        if device_of(self.model).type == "mps":  # parts are added up in float64, which Apple's GPUs do not have
+            here = self.on_device(torch.device("cpu"))
+            return here.look(text, target=target, without=without, n_best=n_best, **settings)
         spec = self.decoding(**settings)
         off = (without,) if isinstance(without, str) else tuple(without)
         # the lock is held while heads are off: they are off for everybody
@@ -181,6 +184,12 @@ class Predictor(ABC):
     def with_model(self, model: Model, recipe: Recipe) -> "Predictor":
         """Another model with the same tokenizers, as one of which heads were removed."""
         return type(self)(model, recipe, (self.source, self.target) if self._reads_text else ())
+
+    def on_device(self, device: torch.device) -> "Predictor":
+        """The same model there: this predictor if it is there already, otherwise one with a copy of the weights."""
+        if torch.empty(0, device=device).device == device_of(self.model):  # "cuda" is one of the GPUs
+            return self
+        return self.with_model(copy.deepcopy(self.model).to(device), self.recipe)
 
     @property
     def tokenizers(self) -> dict[str, str]:

@@ -130,7 +130,7 @@ class Labeller(Predictor):
             device = device_of(self.model)
             with evaluating(self.model, spec.attention):
                 logits = self.model(ids.to(device), None if valid is None else valid.to(device))
-            for index, row in zip(batch, logits.double().log_softmax(-1).tolist(), strict=True):
+            for index, row in zip(batch, logits.cpu().double().log_softmax(-1).tolist(), strict=True):
                 found[index] = row
         return found, [len(line) > longest for line in lines]
 
@@ -149,7 +149,8 @@ class ImageLabeller(Labeller):
         found = [torch.empty(0, 0)]
         for rows in spans([patches.tokens] * len(pixels), spec.budget):
             with evaluating(self.model, spec.attention):
-                states = self.model.states(torch.stack([pixels[row] for row in rows])).cpu()
+                stacked = torch.stack([pixels[row] for row in rows])
+                states = self.model.states(stacked.to(device_of(self.model))).cpu()
             found.append(torch.stack([pooled(vectors, spec) for vectors in states]))
         return torch.cat(found[1:] or found).clone()
 
@@ -179,5 +180,5 @@ class ImageLabeller(Labeller):
         for rows in spans([patches.tokens] * len(pixels), spec.budget):
             with evaluating(self.model, spec.attention):
                 logits = self.model(torch.stack([pixels[row] for row in rows]).to(device_of(self.model)))
-            found += logits.double().log_softmax(-1).tolist()
+            found += logits.cpu().double().log_softmax(-1).tolist()  # not every GPU has float64
         return found, [False] * len(texts)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from clearhead.constants import DEVICE_NAMES
 from clearhead.recipe.spec import Spec
 
 LearningRate = Annotated[float, Field(gt=0, le=100)]
@@ -139,7 +140,7 @@ class TrainingSpec(Spec):
     """Steps between checkpoints; without it as often as dev is evaluated."""
     tensorboard: bool = False
     """Also write the curves for TensorBoard, into the run folder; needs the package tensorboard."""
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:[0-9]{1,3})?|mps)$")] = "auto"
+    device: Annotated[str, Field(pattern=f"^({DEVICE_NAMES})$")] = "auto"
     """Where to train: cpu, cuda, cuda:1, mps; auto takes a GPU if there is one."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Of products and activations; weights, optimizer and loss are float32 in any case. bfloat16 needs a GPU, or a CPU
@@ -149,6 +150,11 @@ class TrainingSpec(Spec):
     recompute: bool = False
     """Keep only the input of each layer for the backward pass, and compute the rest again: less memory, a third more
     work, and the same numbers."""
+    compile: bool = False
+    """Turn the loss into machine code of its own (torch.compile), which takes a minute or more at the start and at each
+    resume; needs a C++ compiler, or triton on a GPU."""
+    prefetch: bool | None = None
+    """Make the next batch in a thread while the device computes; without it on a GPU, where it helps."""
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     """CPU threads; without it all cores, shared among the processes that torchrun starts."""
 

@@ -2,7 +2,7 @@
 
 From the front, ``do`` says what is asked; ``model`` is the number of a loaded version of a model:
 
-    load      model, path, shown, foreign     → loaded, facts, recipe | unloaded, refused, message
+    load      model, path, shown, foreign …   → loaded, facts, recipe | unloaded, refused, message
     drop      model
     answer    id, model, settings, n_best, details, verbatim, lines, numbers → id, answers, warnings, ratio
     score     id, model, rows                 → id, scores

@@ -53,7 +53,7 @@ class Room:
         self._catalogue = Catalogue(models)
         self._queue = Queue()
         self._workers = WorkerSet(
-            settings.workers or cores(),
+            settings.workers or (cores() if settings.device in ("cpu", "auto") else 1),
             heard=self._heard,
             prepare=self._prepare,
             ready=self._wake,
@@ -130,7 +130,7 @@ class Room:
 
     async def _load(self, worker: WorkerProcess, version: Version) -> None:
         """Load a version into a worker, and make sure that all workers have the same."""
-        how: dict[str, Any] = {"engine": self.settings.engine, "int8": self.settings.int8}
+        how: dict[str, Any] = {name: getattr(self.settings, name) for name in ("engine", "int8", "device")}
         reply = await worker.load(version.number, version.source, str(version.path), foreign=version.foreign, **how)
         if not version.facts:
             version.learn(reply)

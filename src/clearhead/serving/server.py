@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 import signal
 import socket
 import sys
@@ -12,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from clearhead.constants import DEVICE_NAMES
 from clearhead.errors import ClearheadError, Interrupted, MissingExtra, Problem, RecipeError, did_you_mean
 from clearhead.serving.room import Room, names_of
 from clearhead.serving.settings import LOOPBACK, ServeSettings
@@ -78,6 +80,10 @@ def _refusals(settings: ServeSettings) -> Iterator[tuple[str, str]]:
             yield name, f"is {value}, and must be a positive number"
     if settings.int8 and settings.engine != "ctranslate2":
         yield "int8", "only the engine ctranslate2 computes with weights in eight bits"
+    if not re.fullmatch(DEVICE_NAMES, settings.device):
+        yield "device", f"{settings.device} is no device (auto, cpu, cuda, cuda:1, mps)"
+    if settings.engine != "native" and settings.device not in ("auto", "cpu"):
+        yield "device", f"the engine {settings.engine} computes on the CPU here: leave out one of the two"
     if not 0 <= settings.port <= 65535:
         yield "port", "must be between 0 and 65535"
 

@@ -14,7 +14,7 @@ class ServeSettings:
     port: int = 8000
     """The port to listen on; 0 takes a free one."""
     workers: int | None = None
-    """Processes that answer, of one thread each; None: as many as there are cores."""
+    """Processes that answer, of one thread each; None: as many as there are cores, and one on a GPU."""
     token: str | None = None
     """What clients must send as ``Authorization: Bearer …``; None: nothing, which only a loopback address allows."""
     allowed_hosts: tuple[str, ...] = ()
@@ -55,5 +55,7 @@ class ServeSettings:
     """What answers: native, ctranslate2 or onnxruntime; looks and scores are always native."""
     int8: bool = False
     """For ctranslate2: weights in eight bits."""
+    device: str = "cpu"
+    """Where the models compute: cpu, cuda, cuda:1, mps; auto takes a GPU if there is one."""
     access_log: bool = False
     """Whether each request is logged: its route, status, size and time, nothing of what it says."""

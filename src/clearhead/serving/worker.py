@@ -15,7 +15,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from clearhead.errors import ClearheadError
+from clearhead.errors import ClearheadError, DeviceError
+from clearhead.models import pick_device
 from clearhead.predictor import Predictor, leave_with, one_thread
 from clearhead.serving.loading import described, loaded, on_engine_of
 from clearhead.serving.messages import BrokenMessage, Frames, Message, framed, kind_and_place
@@ -90,8 +91,14 @@ class Worker:
             self._send({"id": message["id"], **reply})
 
     def _load(self, message: Message) -> Reply:
+        try:
+            device = pick_device(message["device"])
+        except DeviceError as error:
+            return {"unloaded": message["model"], "refused": False, "device": True, "message": str(error)}
+
         def load() -> Reply:
             found = loaded(Path(message["path"]), message["shown"], foreign=message["foreign"])
+            found.predictor.model.to(device)
             found = on_engine_of(found, message["shown"], message["engine"], int8=message["int8"])
             self._models[message["model"]] = found.predictor
             return {"loaded": message["model"], **described(found)}

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from clearhead.errors import ClearheadError, ModelFileError
+from clearhead.errors import ClearheadError, DeviceError, ModelFileError
 from clearhead.serving import processes
 from clearhead.serving.messages import BrokenMessage, Frames, Message, framed, kind_and_place
 
@@ -124,20 +124,30 @@ class WorkerProcess(asyncio.Protocol):
             self._transport.write(framed(message))
 
     async def load(
-        self, number: int, path: str, shown: str, *, foreign: bool, engine: str = "native", int8: bool = False
+        self,
+        number: int,
+        path: str,
+        shown: str,
+        *,
+        foreign: bool,
+        engine: str = "native",
+        int8: bool = False,
+        device: str = "cpu",
     ) -> dict[str, Any]:
         """Load a version of a model; returns its facts, or raises why it cannot be loaded.
 
-        ``ModelFileError`` says that the file is to blame, ``ConnectionError`` that the worker is gone.
+        ``ModelFileError`` says that the file is to blame, ``DeviceError`` that there is no such device,
+        ``ConnectionError`` that the worker is gone.
         """
         if self.gone.is_set():
             raise ConnectionError("the worker ended")
         waiting = self._loading[number] = asyncio.get_running_loop().create_future()
-        place = {"path": path, "shown": shown, "foreign": foreign, "engine": engine, "int8": int8}
+        place = {"path": path, "shown": shown, "foreign": foreign, "engine": engine, "int8": int8, "device": device}
         self.send({"do": "load", "model": number, **place})
         reply: dict[str, Any] = await waiting
         if "unloaded" in reply:
-            raise (ModelFileError if reply["refused"] else ClearheadError)(reply["message"])
+            kind = ModelFileError if reply["refused"] else DeviceError if "device" in reply else ClearheadError
+            raise kind(reply["message"])
         self.models.add(number)
         return reply
 

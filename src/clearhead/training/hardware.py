@@ -9,7 +9,9 @@ from torch import Tensor
 
 from clearhead.blocks import Stack
 from clearhead.models import Model, device_of, pick_device
+from clearhead.positions import right_padded
 from clearhead.recipe import TrainingSpec
+from clearhead.training.compiling import Loss
 from clearhead.training.objectives import Objective
 
 
@@ -21,14 +23,27 @@ def placed(model: Model, spec: TrainingSpec) -> Model:
     return model.to(pick_device(spec.device))
 
 
-def loss_of(objective: Objective[Any, Any, Any], model: Model, batch: Any, spec: TrainingSpec) -> Tensor:
+def loss_of(
+    objective: Objective[Any, Any, Any], model: Model, batch: Any, spec: TrainingSpec, loss: Loss | None = None
+) -> Tensor:
     """The summed loss of a batch, computed on the model's device in the precision of the run.
 
-    With bfloat16, products are computed in it (torch's autocast); weights, optimizer and loss stay in float32.
+    With bfloat16, products are computed in it (torch's autocast); weights, optimizer and loss stay in float32. ``loss``
+    is the objective's own, or that compiled.
     """
     device = device_of(model)
-    with torch.autocast(device.type, torch.bfloat16, enabled=spec.precision == "bfloat16"):
-        return objective.loss(model, batch.to(device))
+    there = batch.to(device)
+    # all batches of training are padded on the right
+    with torch.autocast(device.type, torch.bfloat16, enabled=spec.precision == "bfloat16"), right_padded():
+        return (loss or objective.loss)(model, there)
+
+
+def prefetches(spec: TrainingSpec, device: torch.device) -> bool:
+    """Whether a thread makes the next batch: on a GPU, unless the recipe says otherwise.
+
+    On a CPU the thread takes from the model what it gives: see docs/guides/train.md.
+    """
+    return device.type != "cpu" if spec.prefetch is None else spec.prefetch
 
 
 @contextmanager

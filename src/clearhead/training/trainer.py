@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
 from types import FrameType
@@ -34,10 +34,12 @@ from clearhead.training.checkpoint import (
     save_checkpoint,
 )
 from clearhead.training.clock import StepPlan, TimeBudget
-from clearhead.training.hardware import loss_of, random_states, set_random_states
+from clearhead.training.compiling import compiled
+from clearhead.training.hardware import loss_of, prefetches, random_states, set_random_states
 from clearhead.training.manifest import Stage
 from clearhead.training.objectives import Objective
 from clearhead.training.optimizer import make_optimizers
+from clearhead.training.prefetch import Prefetcher
 from clearhead.training.process_group import SINGLE, ProcessGroup
 from clearhead.training.report import Report
 from clearhead.training.schedule import rate_at, total_at
@@ -150,13 +152,16 @@ class Trainer:
         self.progress = Progress()
         self.evaluate_every = evaluate_every(spec)
         self._plan: tuple[int, list[NDArray[np.int64]]] = (-1, [])
+        self._loss = compiled(objective.loss, self.device) if spec.compile else objective.loss
+        self._ahead: Prefetcher[Any] = Prefetcher(active=prefetches(spec, self.device))
         self._look_every = max(1, min(LOG_EVERY, self.stages[0].total // LOOKS))
 
     # ---- the loop ----
 
     def run(self) -> Progress:
         """Train until all steps are done or patience runs out."""
-        with held(self.folder) if self.group.leads else nullcontext():
+        with held(self.folder) if self.group.leads else nullcontext(), closing(self._ahead):
+            self._compile()
             return self._run()
 
     def _run(self) -> Progress:
@@ -256,9 +261,8 @@ class Trainer:
         losses: list[Tensor] = []
         tokens = 0
         for _ in range(self.spec.accumulate):
-            rows, counts = self.group.share(self._next_rows())
-            batch = self.objective.batch(self.examples, rows, self.progress.epoch)
-            loss = counts * loss_of(self.objective, self.model, batch, self.spec)
+            batch, counts = self._next_batch()
+            loss = counts * loss_of(self.objective, self.model, batch, self.spec, self._loss)
             torch.autograd.backward(loss)
             losses.append(loss.detach())
             tokens += counts * batch.tokens
@@ -270,6 +274,22 @@ class Trainer:
         self._check(loss_sum / total, norm)
         torch._foreach_mul_(gradients, min(1.0, self.spec.clip / (norm + 1e-6)) / total)
         return loss_sum, int(total)
+
+    def _next_batch(self) -> tuple[Any, bool]:
+        """The next batch on the device, and whether it counts; a thread may have made it, and makes the one after it."""
+        rows = self._next_rows()
+        progress, plan = self.progress, self._epoch_plan()
+        epoch, index = progress.epoch, progress.index  # of the batch after this one
+        found = self._ahead.take((epoch, index), lambda: self._made(rows, epoch))
+        if index < len(plan):  # the next epoch is planned when it begins
+            following = plan[index]
+            self._ahead.expect((epoch, index + 1), lambda: self._made(following, epoch))
+        return found
+
+    def _made(self, rows: NDArray[np.int64], epoch: int) -> tuple[Any, bool]:
+        """This process's share of a batch, on the device, and whether it counts."""
+        mine, counts = self.group.share(rows)
+        return self.objective.batch(self.examples, mine, epoch).to(self.device), counts
 
     def _next_rows(self) -> NDArray[np.int64]:
         """The rows of the next batch; they depend only on (seed, epoch, index)."""
@@ -454,6 +474,20 @@ class Trainer:
     def padding(self) -> float:
         """The share of padding among the tokens of the first epoch."""
         return padding_share(self.examples, self._epoch_plan())
+
+    def _compile(self) -> None:
+        """Compile the loss, if that is asked for, on a batch that does not depend on where the run is; changes no state.
+
+        What is compiled may depend on the batch that it is first called with: so a resumed run has the same code.
+        """
+        if not self.spec.compile:
+            return
+        state = random_states(self.device)
+        batch, _ = self._made(np.arange(min(2, len(self.examples))), 0)
+        self.model.train()
+        loss_of(self.objective, self.model, batch, self.spec, self._loss).backward()  # type: ignore[no-untyped-call]
+        self.model.zero_grad(set_to_none=True)
+        set_random_states(state, self.device)
 
     def activation_bytes(self) -> int:
         """Measure on one batch how many bytes a forward pass keeps for the backward pass; changes no state."""

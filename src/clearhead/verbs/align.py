@@ -106,6 +106,7 @@ def align(
     head: str | None = None,
     shift: Literal[0, 1] = 1,
     scored: bool = False,
+    device: str | None = None,
     settings: Changes = None,
 ) -> Alignments:
     """Align the tokens of sources and answers by cross-attention: the source token of every answer token.
@@ -119,6 +120,7 @@ def align(
         head: The cross-attention head to read, such as ``cross.2.5``. Default: the mean of all, by norms.
         shift: 1 reads an answer token where the decoder reads it (the default), 0 where it is put out.
         scored: Whether ``scores`` will be asked for, for which the links of every head are kept.
+        device: Where the model computes, as for ``clearhead.load``; without it a loaded model stays where it is.
         settings: Settings of ``[decoding]``.
     """
     pairs: list[tuple[str, str | None]] = []
@@ -127,7 +129,7 @@ def align(
         if tab and not target.strip():
             raise DataError(f"line {number}: there is nothing after the tab")
         pairs.append((source, target if tab else None))
-    return Alignments(model_named(model, settings), pairs, head=head, shift=shift, keep=scored)
+    return Alignments(model_named(model, settings, device=device), pairs, head=head, shift=shift, keep=scored)
 
 
 def _read(lines: str | Path | Iterable[str]) -> Iterable[str]:

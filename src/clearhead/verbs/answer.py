@@ -54,6 +54,7 @@ def answer_lines(
     workers: int | Literal["all"] = 1,
     engine: str | None = None,
     int8: bool = False,
+    device: str | None = None,
     report: Listener | bool | None = None,
     settings: Changes = None,
 ) -> AnswerStream:
@@ -67,14 +68,15 @@ def answer_lines(
         as_json: Whether each line becomes a JSON object; the fields of a JSONL line stay.
         read_as: What the lines are: ``text``, ``jsonl`` with a field "source", or ``auto`` by the name of the file.
         workers: Processes side by side, ``"all"`` for as many as there are cores. They are forked: ask for more than
-            one only before torch has worked on several threads in this process.
+            one only before torch has worked on several threads in this process. A GPU is used by this process alone.
         engine: What answers: ``native``, ``ctranslate2`` or ``onnxruntime``.
         int8: For ``ctranslate2``: weights in eight bits.
+        device: Where the model computes, as for ``clearhead.load``; without it a loaded model stays where it is.
         report: Called with an ``Event`` if the model is converted for an engine.
         settings: Settings of ``[decoding]``.
     """
     names = _files(files)
-    predictor, spec = _asked(model, names, n_best, settings, _Chosen(engine, int8, listener_of(report)))
+    predictor, spec = _asked(model, names, n_best, settings, _Chosen(engine, int8, device, listener_of(report)))
 
     from clearhead.data import format_of
     from clearhead.predictor import AnswerFormat, count_lines, lines_to_answer
@@ -85,7 +87,7 @@ def answer_lines(
 
     def batches() -> "Iterator[list[Answered]]":
         with undisturbed():
-            yield from batches_of(predictor, spec, form, lines, workers=_count(workers))
+            yield from batches_of(predictor, spec, form, lines, workers=_count(workers, predictor))
 
     return AnswerStream(batches(), count_lines(names))
 
@@ -104,6 +106,7 @@ def answer_file(
     workers: int | Literal["all"] = 1,
     engine: str | None = None,
     int8: bool = False,
+    device: str | None = None,
     report: Listener | bool | None = None,
     settings: Changes = None,
 ) -> int:
@@ -119,7 +122,7 @@ def answer_file(
     """
     listener = listener_of(report)
     names = _files(files)
-    predictor, spec = _asked(model, names, n_best, settings, _Chosen(engine, int8, listener))
+    predictor, spec = _asked(model, names, n_best, settings, _Chosen(engine, int8, device, listener))
 
     from clearhead.data import format_of
     from clearhead.predictor import AnswerFormat, Journal, count_lines, lines_to_answer
@@ -134,7 +137,7 @@ def answer_file(
         done, total = journal.start, count_lines(names)
         listener(Event("start", step=done, steps=total))
         left = journal.left(lines)
-        for part in batches_of(predictor, spec, form, left, workers=_count(workers), first=done):
+        for part in batches_of(predictor, spec, form, left, workers=_count(workers, predictor), first=done):
             journal.write([answered.rows for answered in part])
             done += len(part)
             listener(Event("lines", step=done, steps=total))
@@ -146,7 +149,12 @@ def answer_file(
     return done
 
 
-def _count(workers: int | Literal["all"]) -> int:
+def _count(workers: int | Literal["all"], predictor: "Predictor") -> int:
+    """How many processes answer: only this one if the model is on a GPU, as what it holds there survives no fork."""
+    from clearhead.models import device_of
+
+    if device_of(predictor.model).type != "cpu":
+        return 1
     return cores() if workers == "all" else workers
 
 
@@ -163,10 +171,11 @@ def _engine_of(predictor: "Predictor") -> str:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The engine that answers, and who is told about a conversion."""
+    """The engine that answers, where, and who is told about a conversion."""
 
     engine: str | None
     int8: bool
+    device: str | None
     listener: Listener
 
 
@@ -186,7 +195,7 @@ def _asked(
         require_data(name)
     table, words = split(settings)
     stated = [*table, *(word.partition("=")[0].strip() for word in words)]
-    predictor = model_named(model, words or table, engine=chosen.engine, int8=chosen.int8, listener=chosen.listener)
+    predictor = model_named(model, words or table, **vars(chosen))
     if n_best > predictor.recipe.decoding.beam_size and "decoding.beam_size" not in stated:
         predictor = predictor.answering(beam_size=max(4, n_best))
     return predictor, predictor.recipe.decoding

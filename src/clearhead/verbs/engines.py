@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from clearhead.errors import DataError
 from clearhead.events import Listener
 from clearhead.verbs.evaluate import evaluate
-from clearhead.verbs.naming import Changes, model_named
+from clearhead.verbs.naming import Changes, model_named, require_native
 from clearhead.verbs.naming import split as split_settings
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def compare_engines(
     *,
     engine: str,
     int8: bool = False,
+    device: str | None = None,
     split: Literal["dev", "test"] | None = None,
     columns: Sequence[str] | None = None,
     metrics: "Names" = "main",
@@ -82,6 +83,7 @@ def compare_engines(
     from clearhead.interop.engines import require_engine
 
     require_engine(engine, int8=int8)
+    require_native(device, engine)
     named = [part for part in (data if isinstance(data, tuple | list) else [data]) if isinstance(part, str | Path)]
     if "-" in map(str, named):
         raise DataError("the data are read once for each engine: name a file instead of standard input")
@@ -91,11 +93,11 @@ def compare_engines(
     for number, (name, eight) in enumerate(names.items()):
         heard = report if number == 0 else None  # each warning once
         found[name] = evaluate(model, data, engine=engine, int8=eight, report=heard, **given)
-    found["native"] = evaluate(model, data, engine="native", **given)
+    found["native"] = evaluate(model, data, engine="native", device=device, **given)
     lines = [line for line in found["native"].lines if line.answer is not None]
     if not lines:
         raise DataError("the model is scored by log p alone, which is always the native one: leave the engine out")
-    native = model_named(model, _decoding(settings), engine="native")
+    native = model_named(model, _decoding(settings), engine="native", device=device)
     same, ties = {}, {}
     for name in names:
         parted = [

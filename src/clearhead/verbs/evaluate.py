@@ -33,6 +33,7 @@ def evaluate(
     metrics: "Names" = "all",
     engine: str | None = None,
     int8: bool = False,
+    device: str | None = None,
     report: Listener | bool | None = None,
     settings: Changes = None,
 ) -> "Scores":
@@ -51,6 +52,7 @@ def evaluate(
         engine: What answers: ``native``, ``ctranslate2`` or ``onnxruntime``; log p is always the native one.
             ``compare_engines`` also says how many answers are the same.
         int8: For ``ctranslate2``: weights in eight bits.
+        device: Where the model computes, as for ``clearhead.load``; without it a loaded model stays where it is.
         report: Called with an ``Event`` for each warning; True prints them to standard error.
         settings: Settings of ``[decoding]``, and ``data.bad_lines``.
     """
@@ -62,7 +64,7 @@ def evaluate(
         where = files["data"]
         folder = _run_folder(model, split) if split is not None else None
         _require_names(model, where)
-        predictor = model_named(model, others, engine=engine, int8=int8, listener=listener)
+        predictor = model_named(model, others, engine=engine, int8=int8, device=device, listener=listener)
 
         from clearhead.evaluation import evaluate as scores_of
         from clearhead.models import use_cores
@@ -97,6 +99,7 @@ def score(
     data: Data,
     *,
     columns: Sequence[str] | None = None,
+    device: str | None = None,
     report: Listener | bool | None = None,
     settings: Changes = None,
 ) -> Iterator[ScoredExample]:
@@ -111,7 +114,7 @@ def score(
         if where is None:
             raise DataError("name what to score: a file, two parallel files, or examples")
         _require_names(model, where)
-        predictor = model_named(model, others)
+        predictor = model_named(model, others, device=device)
 
         from clearhead.data import format_of
         from clearhead.models import use_cores
@@ -135,11 +138,12 @@ def read_for(
     columns: Sequence[str] | None,
     settings: Changes,
     listener: Listener,
+    device: str | None = None,
 ) -> "tuple[Predictor, Found]":
     """A model, and the examples of a file such as it was trained on."""
     reading, others = _reading(settings, columns)
     _require_names(model, where)
-    predictor = model_named(model, others)
+    predictor = model_named(model, others, device=device)
     return predictor, _examples(predictor, where, reading, listener)
 
 

@@ -30,6 +30,7 @@ def study_heads(
     metric: str | None = None,
     bootstrap: int = 1000,
     resume: str | Path | None = None,
+    device: str | None = None,
     report: Listener | bool | None = None,
     settings: Changes = None,
 ) -> "HeadStudy":
@@ -50,6 +51,7 @@ def study_heads(
             head, which takes much longer.
         bootstrap: Samples of lines that the intervals come from; 0 for none.
         resume: A file that keeps what is done: an interrupted study continues there.
+        device: Where the model computes, as for ``clearhead.load``; without it a loaded model stays where it is.
         report: Called with an ``Event`` now and then; True prints lines to standard error.
         settings: Settings of ``[decoding]``, and ``data.bad_lines``.
     """
@@ -60,7 +62,7 @@ def study_heads(
         where = files["data"]
         if where is None:
             raise DataError("name what to study the heads on: a file, two parallel files, or examples")
-        predictor, found = read_for(model, where, columns, settings, listener)
+        predictor, found = read_for(model, where, columns, settings, listener, device)
         from clearhead.models import use_cores
 
         with undisturbed():

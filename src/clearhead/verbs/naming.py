@@ -75,7 +75,9 @@ def recipe_named(source: str | Path | Recipe | None, changes: Changes = None) ->
     return stated_recipe(source, changes)[0]
 
 
-def load(model: str | Path, *overrides: str, engine: str = "native", int8: bool = False) -> "Predictor":
+def load(
+    model: str | Path, *overrides: str, engine: str = "native", int8: bool = False, device: str = "auto"
+) -> "Predictor":
     """A trained model, ready to answer: a model file, the best model of a run, a Hugging Face folder, or ``"g2p-en"``.
 
     model = clearhead.load("runs/demo", "decoding.beam_size=8")
@@ -87,8 +89,10 @@ def load(model: str | Path, *overrides: str, engine: str = "native", int8: bool 
         engine: What answers: ``native``, ``ctranslate2`` or ``onnxruntime``; for the last two the model is converted
             on first use, and the conversion is kept beside it.
         int8: For ``ctranslate2``: weights in eight bits.
+        device: Where it computes: ``cpu``, ``cuda``, ``cuda:1``, ``mps``; ``auto``, the default, takes a GPU if there
+            is one. Other engines than the native one compute on the CPU.
     """
-    return model_named(model, list(overrides), engine=engine, int8=int8)
+    return model_named(model, list(overrides), engine=engine, int8=int8, device=device)
 
 
 def model_named(
@@ -97,18 +101,25 @@ def model_named(
     *,
     engine: str | None = None,
     int8: bool = False,
+    device: str | None = None,
     listener: Listener = ignore,
 ) -> "Predictor":
     """A model file, the best model of a run, or a Hugging Face folder, ready to answer; or one that is loaded already.
 
-    ``changes`` are settings of ``[decoding]``. Without ``engine`` a loaded model keeps the one that it has.
+    ``changes`` are settings of ``[decoding]``. Without ``engine`` a loaded model keeps the one that it has, and without
+    ``device`` it stays where it is; others go to a GPU if there is one. Other engines compute on the CPU.
     """
+    if engine not in (None, "native"):
+        require_native(device, str(engine))
+        device = "cpu"
     as_it_is = not int8 and (engine is None or (engine == "native" and isinstance(model, str | Path)))
     if not as_it_is:
         from clearhead.interop.engines import require_engine
 
         require_engine(engine or "native", int8=int8)  # before anything takes time
-    loaded = _loaded(model)
+    if engine is None:
+        require_native(device, getattr(getattr(model, "engine", None), "described", "native"))
+    loaded = _loaded(model, device)
     if not as_it_is:
         from clearhead.verbs.answering_engine import with_engine
 
@@ -119,6 +130,13 @@ def model_named(
             raise RecipeError([Problem("settings", name, "of a trained model only decoding.key can be set")])
     settings = {name.removeprefix("decoding."): value for name, value in table.items()}
     return loaded.answering(*words, **settings) if words or settings else loaded
+
+
+def require_native(device: str | None, engine: str) -> None:
+    """Refuse a GPU for an engine of another library."""
+    if engine != "native" and device not in (None, "auto", "cpu"):
+        words = f"the engine {engine} computes on the CPU here: leave out one of --device {device} and --engine"
+        raise RecipeError([Problem("", f"device {device}", words)])
 
 
 def origin_named(source: str | Path | Recipe | None) -> dict[str, str]:
@@ -152,19 +170,27 @@ def start_named(model: "str | Path | Run | Predictor") -> "Start":
     return Start(saved, str(model), fingerprint)
 
 
-def _loaded(model: "str | Path | Run | Predictor") -> "Predictor":
+def _loaded(model: "str | Path | Run | Predictor", device: str | None = None) -> "Predictor":
     if isinstance(model, str | Path):
-        saved = saved_named(model)
+        path, _ = weights_of(model)  # a mistake in a name is reported before torch is imported
+        from clearhead.models import pick_device
         from clearhead.predictor import ready
 
-        return ready(saved, weights_of(model)[0])
+        there = pick_device(device or "auto")
+        saved = saved_named(model)
+        saved.model.to(there)
+        return ready(saved, path)
     from clearhead.predictor import Predictor
     from clearhead.verbs.run import Run
 
     found = model.model if isinstance(model, Run) else model
     if not isinstance(found, Predictor):
         raise TypeError(f"model must be a model, a run or the name of one, not {type(model).__name__}")
-    return found
+    if device is None:
+        return found
+    from clearhead.models import pick_device
+
+    return found.on_device(pick_device(device))
 
 
 def saved_named(model: "str | Path | Run | Predictor") -> "SavedModel":

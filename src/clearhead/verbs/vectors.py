@@ -29,6 +29,7 @@ def vector_lines(
     files: str | Path | Sequence[str | Path] = (),
     *,
     read_as: "ReadAs" = "auto",
+    device: str | None = None,
     settings: Changes = None,
 ) -> Iterator[str]:
     """Yield a JSON object for each line of files, or of standard input: its text, and its ``vector``.
@@ -39,9 +40,10 @@ def vector_lines(
         model: A model that has an encoder, a run, or the name of one.
         files: Files of lines (also .gz and .jsonl); ``-`` or nothing is standard input.
         read_as: What the lines are: ``text``, ``jsonl`` with a field "source" or "text", or ``auto`` by name.
+        device: Where the model computes, as for ``clearhead.load``; without it a loaded model stays where it is.
         settings: Settings of ``[decoding]``: ``pooling`` and ``normalize`` are about vectors.
     """
-    for line, vector, question in _found(model, files, read_as, settings):
+    for line, vector, question in _found(model, files, read_as, device, settings):
         numbers = [float(f"{value:.{_DIGITS}g}") for value in vector.tolist()]
         table: dict[str, Any] = {question: line.source} | (line.fields or {}) | {"vector": numbers}
         yield json.dumps(table, ensure_ascii=False)
@@ -54,6 +56,7 @@ def vector_file(
     *,
     force: bool = False,
     read_as: "ReadAs" = "auto",
+    device: str | None = None,
     settings: Changes = None,
 ) -> int:
     """Write the vectors of lines to a file that appears when it is complete; returns how many there are.
@@ -74,13 +77,13 @@ def vector_file(
     count = 0
     with whole_file(path) as stream:
         if path.suffix == ".jsonl":
-            for row in vector_lines(model, files, read_as=read_as, settings=settings):
+            for row in vector_lines(model, files, read_as=read_as, device=device, settings=settings):
                 stream.write(f"{row}\n".encode())
                 count += 1
             return count
         import numpy as np
 
-        rows = [vector.numpy() for _, vector, _ in _found(model, files, read_as, settings)]
+        rows = [vector.numpy() for _, vector, _ in _found(model, files, read_as, device, settings)]
         array = np.stack(rows).astype(np.float32) if rows else np.empty((0, 0), np.float32)
         np.save(stream, array, allow_pickle=False)
         return len(rows)
@@ -90,6 +93,7 @@ def _found(
     model: "str | Path | Run | Predictor",
     files: str | Path | Sequence[str | Path],
     read_as: "ReadAs",
+    device: str | None,
     settings: Changes,
 ) -> "Iterator[tuple[Line, Tensor, str]]":
     """Each line with its vector, and what its text is called in JSON."""
@@ -98,7 +102,7 @@ def _found(
         weights_of(model)
     for name in names:
         require_data(name)
-    predictor = model_named(model, settings)
+    predictor = model_named(model, settings, device=device)
 
     from clearhead.data import format_of
     from clearhead.predictor import lines_to_answer

@@ -189,7 +189,8 @@ class ModelFormulas(Cost):
     @cached_property
     def fused(self) -> Cost:
         """The forward pass when attention never holds its weights (torch's fused kernel): only ``saved`` differs."""
-        ledger = Ledger(letters=self.letters, path="fused", name=self.name, once=self._equal_layers)
+        again = self.recipe.training.recompute
+        ledger = Ledger(letters=self.letters, path="fused", name=self.name, once=self._equal_layers, recompute=again)
         return run_cost(ledger, self.form.forward)
 
     @property

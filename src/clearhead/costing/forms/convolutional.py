@@ -59,7 +59,8 @@ class ConvolutionalForm:
                 cross, memory = role.cross, role.memory
                 return add_and_norm(spec, "cross", lambda z: cost_of(cross)(cross, z, memory, setting=across), y)
 
-            x = ledger.repeat("layers", spec.layers, ledger.letters("L", spec.layers, role.part), one, x)
+            again = ledger.computed_again(one, role.memory)
+            x = ledger.repeat("layers", spec.layers, ledger.letters("L", spec.layers, role.part), again, x)
             if spec.norm.has_final:
                 x = ledger.measured("final_norm", lambda y: cost_of(spec.norm)(spec.norm, y), x)
             block.span = x.time

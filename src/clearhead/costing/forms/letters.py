@@ -17,6 +17,8 @@ def letter(name: str) -> Symbol:
     return Symbol(name, integer=True, positive=True)
 
 
+W = letter("W")
+"""Devices that train together."""
 n, m, B, t = letter("n"), letter("m"), letter("B"), letter("t")
 OPEN = {"n": n, "m": m, "B": B, "t": t}
 """What a recipe leaves open."""

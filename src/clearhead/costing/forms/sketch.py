@@ -21,7 +21,7 @@ from typing import Literal
 
 from sympy import Add, Expr, Integer, Mul, expand_mul
 
-from clearhead.costing.forms.letters import Letters, later, lg
+from clearhead.costing.forms.letters import Letters, W, later, lg, pieces
 from clearhead.costing.forms.tuned import TunedParts
 from clearhead.recipe import Address, address_of
 
@@ -79,6 +79,9 @@ COUNTED = (
     "trained_tensors",  # … their tensors …
     "trained_hidden",  # … those in two-dimensional matrices that are no tables, which Muon moves …
     "trained_hidden_tensors",  # … and the number of these matrices
+    "shards",  # parameters on one of W devices, if each is cut along its first dimension …
+    "trained_shards",  # … those that are trained …
+    "trained_hidden_shards",  # … and those that Muon moves
     "adapters",  # parameters of adapters, which a merged model does not have
     "macs",  # multiply-accumulates of the forward pass, as computed: masked pairs too
     "visible",  # the same without the pairs that a causal mask hides
@@ -129,10 +132,13 @@ class Ledger:
         name: str = "model",
         once: bool = False,
         tuned: TunedParts | None = None,
+        recompute: bool = False,
     ) -> None:
         self.letters = letters or Letters()
         self.path, self.once = path, once
         self.tuned = tuned or TunedParts()
+        self.recompute = recompute
+        """Whether the backward pass computes each layer again, so that only its input is kept."""
         self.root = LedgerBlock(name)
         self._open = [self.root]
         self._saved: set[Storage] = set()
@@ -196,6 +202,20 @@ class Ledger:
         self._layers = None
         return y
 
+    def computed_again(self, layer: Map, memory: "Sketch | None" = None) -> Map:
+        """A layer that keeps its input, and the memory, alone, if the backward pass computes it again."""
+        if not self.recompute:
+            return layer
+
+        def one(x: "Sketch") -> "Sketch":
+            for given in (x, memory):
+                if given is not None:
+                    self.save(given.storage)
+            with self.without("saved"):
+                return layer(x)
+
+        return one
+
     def measured(self, name: str, part: Map, x: "Sketch") -> "Sketch":
         """Run a part and note how long it takes."""
         with self.block(name) as block:
@@ -238,16 +258,20 @@ class Ledger:
         name: str = "weight",
         also: Iterable[str] = (),
     ) -> None:
-        """Learned numbers, by the name that they have in their module; ``also`` are other names of them, if tied."""
+        """Learned numbers, by the name that they have in their module; ``also`` are other names of them, if tied.
+
+        The shape is that of the parameter: its first dimension is what devices share among them.
+        """
         if "parameters" in self._left_out:
             return
-        size = product(*shape)
+        size, shard = product(*shape), product(pieces(shape[0], W), *shape[1:])
         self.count({"matrix": "matrices", "vector": "vectors", "table": "tables"}[kind], size)
+        self.count("shards", shard)
         if self.tuned.trains(self.address(name), *map(address_of, also)):
-            self._trains(size, hidden=kind == "matrix" and len(shape) == 2)
+            self._trains(size, shard, hidden=kind == "matrix" and len(shape) == 2)
 
-    def _trains(self, size: Expr, *, hidden: bool) -> None:
-        for what, amount in (("", size), ("_tensors", ONE)):
+    def _trains(self, size: Expr, shard: Expr, *, hidden: bool) -> None:
+        for what, amount in (("", size), ("_tensors", ONE), ("_shards", shard)):
             self.count(f"trained{what}", amount)
             if hidden:
                 self.count(f"trained_hidden{what}", amount)
@@ -255,14 +279,14 @@ class Ledger:
     def linear(self, inputs: Expr, features: Expr, *, bias: bool = True, name: str = "") -> None:
         """The parameters of a linear map, and of its adapter if it has one."""
         before = f"{name}." if name else ""
-        self.parameter(inputs, features, name=f"{before}weight")
+        self.parameter(features, inputs, name=f"{before}weight")
         if bias:
             self.parameter(features, kind="vector", name=f"{before}bias")
         rank = self.tuned.rank(self.address(name))
         if rank and "parameters" not in self._left_out:
-            for size in (rank * inputs, rank * features):
-                self.count("adapters", size)
-                self._trains(size, hidden=True)
+            for rows, columns in ((rank, inputs), (features, rank)):
+                self.count("adapters", rows * columns)
+                self._trains(rows * columns, pieces(rows, W) * columns, hidden=True)
 
     def input(self, *shape: Expr | int, time: Time | None = None, size: int = FLOAT) -> "Sketch":
         """A tensor from outside."""

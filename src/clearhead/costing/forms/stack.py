@@ -191,13 +191,15 @@ class TransformerForm:
                 position_setting = _position_setting(spec, ledger, queries=x.shape[-2], setting=setting)
                 if not spec.position.per_layer:
                     used = not spec.position.per_head or not all(group.fewer for group in groups)
+                    used = used and not ledger.recompute  # it is computed in each layer then
                     with nullcontext() if used else ledger.without("saved"):
                         setting = replace(setting, scheme=run_scheme(spec.position, ledger, position_setting))
             for kind, mark in ((spec.attention, part), (role.cross, "cross")):
                 if kind is not None:
-                    attention_form(kind).shared(kind, ledger, x.shape[-1], mark)
+                    with ledger.without("saved") if ledger.recompute else nullcontext():
+                        attention_form(kind).shared(kind, ledger, x.shape[-1], mark)
             for group in groups:
-                one = self._layer(group, role, setting, position_setting)
+                one = ledger.computed_again(self._layer(group, role, setting, position_setting), role.memory)
                 with nullcontext() if group.weights else ledger.without("parameters"):
                     x = ledger.repeat(self._name(group), group.count, self._times(group, ledger, part), one, x)
             if spec.norm.has_final:

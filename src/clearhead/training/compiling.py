@@ -1,0 +1,50 @@
+"""``training.compile``: the loss as machine code of its own, by ``torch.compile``."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clearhead.errors import ClearheadError
+
+Loss = Callable[[Any, Any], Tensor]
+"""(model, batch) → the summed loss."""
+
+
+def compiled(loss: Loss, device: torch.device) -> Loss:
+    """The same loss, compiled when it is first called, once for all lengths of lines.
+
+    Sizes are letters in the code, also those that happen to be equal in the first batch; only what the model itself
+    decides by length, such as the path of attention (``clearhead.attention.paths``), is compiled for each case.
+    """
+    _require_compiler(device)
+    made = torch.compile(loss, dynamic=True)
+
+    def computed(model: Any, batch: Any) -> Tensor:
+        with torch.fx.experimental._config.patch(use_duck_shape=False):
+            found: Tensor = made(model, batch)
+        return found
+
+    return computed
+
+
+def _require_compiler(device: torch.device) -> None:
+    """Refuse if there is no C++ compiler, before anything takes time."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    what = "training.compile needs"
+    if device.type == "cuda":
+        from torch.utils._triton import has_triton
+
+        if not has_triton():
+            raise ClearheadError(f"{what} the package triton on a GPU: install it, or leave the setting out")
+        return
+    try:
+        get_cpp_compiler()
+    except (InvalidCxxCompiler, RuntimeError):
+        raise ClearheadError(
+            f"{what} a C++ compiler, and this machine has none: install g++ or clang++, name one in the environment "
+            "variable CXX, or leave the setting out"
+        ) from None
