@@ -55,7 +55,7 @@ def losses(model: Any, given: Batch, loss: Any = None) -> tuple[float, list[torc
     model.zero_grad()
     found = loss_of(objective, model, given, TrainingSpec(), loss and loss(objective.loss, CPU))
     found.backward()  # type: ignore[no-untyped-call]
-    return float(found), [part.grad.clone() for part in model.parameters() if part.grad is not None]
+    return float(found.detach()), [part.grad.clone() for part in model.parameters() if part.grad is not None]
 
 
 SIZES = [(4, 7, 7), (4, 9, 5), (6, 40, 41), (3, 12, 33), (9, 33, 33), (2, 5, 6), (17, 21, 8), (8, 8, 8), (5, 60, 11)]
@@ -73,7 +73,7 @@ def test_any_length_is_computed_by_a_few_graphs(variant: str, graphs: list[int])
         model.zero_grad()
         found = loss_of(objective, model, given, TrainingSpec(), fast)
         found.backward()  # type: ignore[no-untyped-call]
-        assert float(found) == pytest.approx(expected, rel=1e-5)
+        assert float(found.detach()) == pytest.approx(expected, rel=1e-5)
         for part, right in zip([p for p in model.parameters() if p.grad is not None], gradients, strict=True):
             assert torch.allclose(part.grad, right, rtol=1e-4, atol=1e-5)  # type: ignore[arg-type]
     assert 0 < len(graphs) <= 4

@@ -29,8 +29,9 @@ def right_padded() -> Iterator[None]:
         _right_padded.reset(token)
 
 
+@torch.compiler.assume_constant_result
 def is_right_padded() -> bool:
-    """Whether that was promised."""
+    """Whether that was promised; compiled code keeps the promise under which it was compiled."""
     return _right_padded.get()
 
 
