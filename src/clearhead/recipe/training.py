@@ -149,6 +149,9 @@ class TrainingSpec(Spec):
     recompute: bool = False
     """Keep only the input of each layer for the backward pass, and compute the rest again: less memory, a third more
     work, and the same numbers."""
+    parallel: Literal["auto", "ddp", "fsdp"] = "auto"
+    """How the processes that torchrun starts share the work: `ddp`, each with the whole model; `fsdp`, each with a part
+    of every matrix, for models that do not fit. auto takes ddp, and fsdp for what would fill half of a GPU."""
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     """CPU threads; without it all cores, shared among the processes that torchrun starts."""
 
