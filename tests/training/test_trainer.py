@@ -59,7 +59,7 @@ def state_of(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any], str
     assert not complaints
     times = ("seconds", "busy", "files", "per_evaluation")
     counters = {name: value for name, value in checkpoint.state.items() if name not in times}
-    return checkpoint.tensors, counters, (folder / "metrics.jsonl").read_text()
+    return dict(checkpoint.tensors), counters, (folder / "metrics.jsonl").read_text()
 
 
 def assert_same_run(one: Path, other: Path) -> None:

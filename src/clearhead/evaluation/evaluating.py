@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from clearhead.errors import DataError, Problem, RecipeError, did_you_mean
 from clearhead.evaluation.comparing import References
-from clearhead.evaluation.judges import judge_of
+from clearhead.evaluation.judges import WorkOut, here, judge_of
 from clearhead.evaluation.metrics import Metric, with_intervals
 from clearhead.evaluation.results import PairResults, Results
 from clearhead.evaluation.scores import Scores
@@ -36,10 +36,15 @@ def evaluate(predictor: Predictor, examples: Sequence[Any], *, names: Names = "a
     return Scores(metrics, results.counts, main, rest, results.lines())
 
 
-def dev_scores(predictor: Predictor, examples: Sequence[Any], *, metric: str) -> dict[str, float]:
-    """What is measured while training: the same answers and metrics as ``evaluate``, ``metric`` and loss among them."""
+def dev_scores(
+    predictor: Predictor, examples: Sequence[Any], *, metric: str, work_out: WorkOut = here
+) -> dict[str, float]:
+    """What is measured while training: the same answers and metrics as ``evaluate``, ``metric`` and loss among them.
+
+    With ``work_out`` of several processes, each answers a part of the examples, and all get the scores of all.
+    """
     judge = judge_of(predictor)
-    material, results = judge.material(predictor), judge.results(predictor, examples)
+    material, results = judge.material(predictor), judge.results(predictor, examples, work_out)
     wanted = {*metrics_for(material, "dev"), metric}
     names = [name for name in metrics_for(material) if name in wanted and name != "loss"]
     return {name: found.value for name, found in measure(results, [*names, "loss"], 0).items()}

@@ -155,6 +155,9 @@ class TrainingSpec(Spec):
     resume; needs a C++ compiler, or triton on a GPU."""
     prefetch: bool | None = None
     """Make the next batch in a thread while the device computes; without it on a GPU, where it helps."""
+    parallel: Literal["auto", "ddp", "fsdp"] = "auto"
+    """How the processes that torchrun starts share the work: `ddp`, each with the whole model; `fsdp`, each with a part
+    of every matrix, for models that do not fit. auto takes ddp, and fsdp for what would fill half of a GPU."""
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     """CPU threads; without it all cores, shared among the processes that torchrun starts."""
 

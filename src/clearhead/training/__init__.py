@@ -3,10 +3,11 @@
 from clearhead.training.adapter_file import ADAPTERS, adapted_model, save_adapters
 from clearhead.training.adapters import AdaptedLinear, merged
 from clearhead.training.checkpoint import has_trained
-from clearhead.training.hardware import fast_products, notes_on, placed
+from clearhead.training.hardware import fast_products, gpu_memory, notes_on, placed
 from clearhead.training.loss import token_loss
-from clearhead.training.manifest import Manifest, Stage
+from clearhead.training.manifest import Manifest, Stage, checksum_of
 from clearhead.training.objectives import Codecs, Objective, batch_loss, objective_of
+from clearhead.training.parallel import GradientSource, Learner, kind_of, replicated, sharded
 from clearhead.training.preparation import Prepared, prepare, reopen, time_budget
 from clearhead.training.process_group import SINGLE, ProcessGroup, open_process_group, threads_for_each
 from clearhead.training.report import Report, SilentReport
@@ -23,6 +24,8 @@ __all__ = [
     "START",
     "AdaptedLinear",
     "Codecs",
+    "GradientSource",
+    "Learner",
     "Manifest",
     "Objective",
     "Prepared",
@@ -36,9 +39,12 @@ __all__ = [
     "Trainer",
     "adapted_model",
     "batch_loss",
+    "checksum_of",
     "clear_write_errors",
     "fast_products",
+    "gpu_memory",
     "has_trained",
+    "kind_of",
     "merged",
     "notes_on",
     "objective_of",
@@ -47,7 +53,9 @@ __all__ = [
     "placed",
     "prepare",
     "reopen",
+    "replicated",
     "save_adapters",
+    "sharded",
     "threads_for_each",
     "time_budget",
     "token_loss",

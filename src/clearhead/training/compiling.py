@@ -12,12 +12,14 @@ Loss = Callable[[Any, Any], Tensor]
 """(model, batch) → the summed loss."""
 
 
-def compiled(loss: Loss, device: torch.device) -> Loss:
-    """The same loss, compiled when it is first called, once for all lengths of lines.
+def compiled(loss: Loss, device: torch.device, *, alone: bool = True) -> Loss:
+    """The same loss, compiled when it is first called, once for all lengths of lines; for processes that train alone.
 
     Sizes are letters in the code, also those that happen to be equal in the first batch; only what the model itself
     decides by length, such as the path of attention (``clearhead.attention.paths``), is compiled for each case.
     """
+    if not alone:  # their hooks would cut it to pieces
+        raise ClearheadError("training.compile is for one process: leave it out, or train without torchrun")
     _require_compiler(device)
     made = torch.compile(loss, dynamic=True)
 

@@ -15,12 +15,12 @@ from clearhead.training.compiling import Loss
 from clearhead.training.objectives import Objective
 
 
-def placed(model: Model, spec: TrainingSpec) -> Model:
-    """The model on the device of the run, its stacks told whether they keep what the backward pass needs."""
+def placed(model: Model, spec: TrainingSpec, device: torch.device | None = None) -> Model:
+    """The model on the device of the run, or this one, its stacks told what to keep for the backward pass."""
     for part in model.modules():
         if isinstance(part, Stack):
             part.recompute = spec.recompute
-    return model.to(pick_device(spec.device))
+    return model.to(device or pick_device(spec.device))
 
 
 def loss_of(
@@ -70,6 +70,11 @@ def _computes_bfloat16() -> bool:
     """Whether this CPU multiplies bfloat16 by itself: others convert every number."""
     supported: bool = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return supported
+
+
+def gpu_memory(device: torch.device) -> int | None:
+    """Bytes of a GPU; None for other devices."""
+    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
 
 
 def random_states(device: torch.device) -> dict[str, Tensor]:

@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn, optim
 
+from clearhead.training.shards import own_part, own_rows, whole
+
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 """Coefficients of the quintic x → ax + bx³ + cx⁵, which drives singular values towards 1."""
 
@@ -53,10 +55,13 @@ class Muon(optim.Optimizer):
             for parameter in moved:
                 shapes.setdefault(tuple(parameter.shape), []).append(parameter)
             for shape, parameters in shapes.items():
-                updates = orthogonalise(torch.stack([self._momentum(parameter, group) for parameter in parameters]))
+                # of whole matrices: where each process holds some rows, they are brought together
+                wholes = [whole(self._momentum(parameter, group)) for parameter in parameters]
+                updates = orthogonalise(torch.stack(wholes))
                 length = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
                 for parameter, update in zip(parameters, updates, strict=True):
-                    parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(update, alpha=length)
+                    rows = own_part(parameter).mul_(1 - group["lr"] * group["weight_decay"])
+                    rows.sub_(own_rows(update, parameter), alpha=length)
 
     def _momentum(self, parameter: nn.Parameter, group: dict[str, Any]) -> Tensor:
         """Nesterov momentum: the new momentum, mixed once more with the gradient."""

@@ -16,6 +16,8 @@ from clearhead.training.start import Start
 from clearhead.training.trainer import evaluate_every
 
 _STEPS = ("training", "steps")
+_FREE = {("training", "parallel")}
+"""Settings that may change whenever a run is continued: what is learnt stays the same."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ def _require_checkpoint(folder: Path) -> None:
 
 def _agreed(asked: StatedRecipe, run: Prepared) -> Prepared:
     """The run, extended if more steps are asked for; all other contradictions are reported at once."""
-    problems = contradictions(asked.recipe, asked.given, run.manifest.asked, recipe_table(run.recipe))
+    given = {key: origin for key, origin in asked.given.items() if key not in _FREE}
+    problems = contradictions(asked.recipe, given, run.manifest.asked, recipe_table(run.recipe))
     if asked.start is not None and asked.start.fingerprint != run.origin.get("fingerprint"):
         began = f"from {run.origin['name']}" if run.origin else "from scratch"
         problems.append(Problem("", "--from", f"the run started {began}, you ask for {asked.start.name}"))

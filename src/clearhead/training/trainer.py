@@ -5,11 +5,12 @@ A budget in minutes corrects the number of steps on the way. Each correction is 
 """
 
 import copy
+import json
 import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
@@ -22,16 +23,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.data import Encoded, padding_share, plan_epoch
-from clearhead.errors import DamagedFile, DataError, Diverged, Interrupted, ModelFileError
+from clearhead.errors import ClearheadError, DamagedFile, DataError, Diverged, Interrupted, ModelFileError
 from clearhead.locks import held
-from clearhead.models import Model, device_of, load_model, stored_tensors
+from clearhead.models import Model, device_of, load_model, pick_device, stored_tensors
 from clearhead.recipe import TrainingSpec, metric_rises
 from clearhead.training.checkpoint import (
     Checkpoint,
+    Shard,
     load_checkpoint,
     optimizer_tensors,
     restore_optimizers,
     save_checkpoint,
+    save_shard,
 )
 from clearhead.training.clock import StepPlan, TimeBudget
 from clearhead.training.compiling import compiled
@@ -39,10 +42,12 @@ from clearhead.training.hardware import loss_of, prefetches, random_states, set_
 from clearhead.training.manifest import Stage
 from clearhead.training.objectives import Objective
 from clearhead.training.optimizer import make_optimizers
+from clearhead.training.parallel import GradientSource, Kind, Learner
 from clearhead.training.prefetch import Prefetcher
 from clearhead.training.process_group import SINGLE, ProcessGroup
 from clearhead.training.report import Report
 from clearhead.training.schedule import rate_at, total_at
+from clearhead.training.shards import frame_of, framed, is_shared, own_part, own_rows, whole
 
 Evaluate = Callable[[Model], dict[str, float]]
 LOG_EVERY = 20
@@ -110,6 +115,7 @@ class Trainer:
         save_best: writes a model as the best so far.
         report: receives progress and messages.
         group: the processes that train together. Default: this one alone.
+        kind: how they share the work. With ``fsdp`` the model may still be on the CPU. Default: there is one process.
         stages: the steps and schedules of a run that was extended. Default: one stage of ``steps`` steps.
         identity: identifies data, seed and settings; checkpoints of another identity are refused.
         clock: the budget in minutes, which corrects the number of steps as the run goes on. Default: none.
@@ -130,20 +136,24 @@ class Trainer:
         save_best: Callable[[Model], None],
         report: Report,
         group: ProcessGroup = SINGLE,
+        kind: Kind = "alone",
         stages: Sequence[Stage] = (),
         identity: str = "",
         clock: TimeBudget | None = None,
         fixed: Collection[str] = (),
     ) -> None:
         self.model, self.examples, self.objective = model, examples, objective
-        self.device = device_of(model)
+        self.device = pick_device(spec.device) if kind == "fsdp" else device_of(model)
         self.spec, self.clock, self.fixed = spec, clock, frozenset(fixed)
         self.stages = tuple(stages) or (Stage(steps, steps),)
         self.folder, self.evaluate, self.metric = folder, evaluate, metric
         self.save_best, self.report, self.group = save_best, report, group
-        self.average = _still_copy(model) if spec.average else model
+        self._frame = frame_of(model) if kind == "fsdp" else None
+        self._loss = compiled(objective.loss, self.device, alone=kind == "alone") if spec.compile else None
+        self.source = GradientSource(kind, Learner(model, objective, spec, self._loss), group, self.device)
+        self.average = _still_copy(model, self._frame) if spec.average else model
         self._moving: list[tuple[Tensor, Tensor]] = [
-            (mean, parameter)
+            (own_part(mean), own_part(parameter))
             for mean, parameter in zip(self.average.parameters(), model.parameters(), strict=True)
             if parameter.requires_grad
         ]
@@ -152,7 +162,6 @@ class Trainer:
         self.progress = Progress()
         self.evaluate_every = evaluate_every(spec)
         self._plan: tuple[int, list[NDArray[np.int64]]] = (-1, [])
-        self._loss = compiled(objective.loss, self.device) if spec.compile else objective.loss
         self._ahead: Prefetcher[Any] = Prefetcher(active=prefetches(spec, self.device))
         self._look_every = max(1, min(LOG_EVERY, self.stages[0].total // LOOKS))
 
@@ -260,19 +269,17 @@ class Trainer:
             self.model.train()
         losses: list[Tensor] = []
         tokens = 0
-        for _ in range(self.spec.accumulate):
+        for number in range(self.spec.accumulate):
             batch, counts = self._next_batch()
-            loss = counts * loss_of(self.objective, self.model, batch, self.spec, self._loss)
-            torch.autograd.backward(loss)
-            losses.append(loss.detach())
+            losses.append(self.source.add(batch, counts, last=number == self.spec.accumulate - 1))
             tokens += counts * batch.tokens
         # a GPU is waited for only here, once a step
         loss_sum, total = self.group.sum_of(sum(map(float, losses)), tokens)
-        gradients = [parameter.grad for _, parameter in self._moving if parameter.grad is not None]
-        self.group.sum_in_place(gradients)
-        norm = float(torch.nn.utils.get_total_norm(gradients)) / total
+        gradients = self.source.gradients()
+        divisor = total / self.source.divisor
+        norm = self.source.norm(gradients) / divisor
         self._check(loss_sum / total, norm)
-        torch._foreach_mul_(gradients, min(1.0, self.spec.clip / (norm + 1e-6)) / total)
+        torch._foreach_mul_(gradients, min(1.0, self.spec.clip / (norm + 1e-6)) / divisor)
         return loss_sum, int(total)
 
     def _next_batch(self) -> tuple[Any, bool]:
@@ -359,12 +366,9 @@ class Trainer:
 
     def _evaluate(self) -> None:
         """Score the average on dev, and keep it if it is the best so far."""
-        progress = self.progress
-        scores = self.evaluate(self.average) if self.group.leads else {}
-        value, loss = (
-            self.group.from_leader(scores.get(self.metric, 0.0)),
-            self.group.from_leader(scores.get("loss", math.inf)),
-        )
+        progress, candidate = self.progress, self._candidate()
+        scores = self.evaluate(candidate)
+        value, loss = (self.group.from_leader(scores[name]) for name in (self.metric, "loss"))
         sign = 1 if metric_rises(self.metric) else -1
         higher = progress.best is None or sign * value > sign * progress.best
         tied = value == progress.best and progress.best_loss is not None and loss < progress.best_loss
@@ -373,10 +377,16 @@ class Trainer:
         if better:
             progress.best, progress.best_loss, progress.best_step = value, loss, progress.step
             if self.group.leads:
-                self.save_best(self.average)
+                self.save_best(candidate)
         row = {"step": progress.step} | {f"dev_{name}": score for name, score in scores.items()}
         progress.history.append(row)
         self.report.dev(row, best=better, seconds=progress.seconds)
+
+    def _candidate(self) -> Model:
+        """The average as a model that answers; brought together from all processes if each holds a part of it."""
+        if self._frame is None:
+            return self.average
+        return framed(self._frame, {name: whole(weight) for name, weight in self.average.named_parameters()})
 
     def _out_of_patience(self) -> bool:
         return self.spec.patience is not None and self.progress.waited >= self.spec.patience
@@ -390,15 +400,22 @@ class Trainer:
             tensors |= {f"average.{name}": tensor for name, tensor in self._kept(self.average).items()}
         tensors |= optimizer_tensors(self.optimizers)
         tensors |= {name: self.group.gather(state) for name, state in random_states(self.device).items()}
+        parts = {name: own_part(tensor) for name, tensor in tensors.items() if is_shared(tensor)}
+        folder, step, shards = self.folder / "last", self.progress.step, tuple[Shard, ...]()
+        if parts:  # each process writes what it holds; the leader's file comes after all of them
+            mine = save_shard(folder, step, self.group.rank, self.group.size, parts)
+            shards = tuple(Shard(**json.loads(text)) for text in self.group.gather_texts(json.dumps(asdict(mine))))
         if self.group.leads:
             state = asdict(self.progress) | {"files": self.report.checksums(), "run": self.identity}
-            save_checkpoint(self.folder / "last", self.progress.step, Checkpoint(tensors, state))
+            rest = {name: tensor for name, tensor in tensors.items() if name not in parts}
+            save_checkpoint(folder, step, Checkpoint(rest, state), shards)
 
     def resume(self) -> bool:
         """Load the newest undamaged checkpoint; return False if there is none."""
         checkpoint, complaints = load_checkpoint(self.folder / "last")
         for complaint in complaints:
             self.report.say(complaint)
+        self._require_agreement(checkpoint)
         if checkpoint is None:
             return False
         size = checkpoint.tensors["random"].numel() // len(torch.random.get_rng_state())
@@ -448,8 +465,9 @@ class Trainer:
         if not self.group.from_leader(float(bool(complaint))):
             return
         if progress.best_step == progress.step:
+            candidate = self._candidate()
             if self.group.leads:
-                self.save_best(self.average)
+                self.save_best(candidate)
             self.report.say(f"{complaint}; restored from the last checkpoint, which holds the same model")
         elif self.finished:
             raise DamagedFile(
@@ -459,6 +477,16 @@ class Trainer:
         else:
             self.report.say(f"{complaint}; continuing without it: the next evaluation chooses a new best model")
             progress.best, progress.best_loss, progress.best_step = None, None, 0
+
+    def _require_agreement(self, checkpoint: Checkpoint | None) -> None:
+        """All processes must go on from one step: folders that they do not share may have different checkpoints."""
+        steps = [int(step) for step in self.group.gather(torch.tensor(-1 if checkpoint is None else checkpoint.step))]
+        if len(set(steps)) > 1:
+            found = ", ".join(f"step {step:,}" if step >= 0 else "none" for step in steps)
+            raise ClearheadError(
+                f"{self.folder / 'last'}: the processes find different checkpoints ({found}, by rank): all nodes need "
+                "one folder that they share, or copies of one"
+            )
 
     def _require_fit(self, checkpoint: Checkpoint) -> None:
         """Refuse a checkpoint of another model."""
@@ -490,7 +518,12 @@ class Trainer:
         set_random_states(state, self.device)
 
     def activation_bytes(self) -> int:
-        """Measure on one batch how many bytes a forward pass keeps for the backward pass; changes no state."""
+        """Measure on one batch how many bytes a forward pass keeps for the backward pass; changes no state.
+
+        0 with FSDP: a forward pass there brings weights together that only a backward pass releases.
+        """
+        if self.source.kind == "fsdp":
+            return 0
         batch = self.objective.batch(self.examples, self._epoch_plan()[0], self.progress.epoch)
         state = random_states(self.device)
         kept: dict[int, int] = {}
@@ -516,8 +549,16 @@ def evaluate_every(spec: TrainingSpec) -> int:
     return spec.evaluate_every or max(EVALUATE_EVERY, min(1000, spec.steps // 20))
 
 
-def _still_copy(model: Model) -> Model:
-    """A copy for the moving average; frozen weights, which have no average but themselves, are shared."""
+def _still_copy(model: Model, frame: Model | None = None) -> Model:
+    """A copy for the moving average; frozen weights, which have no average but themselves, are shared.
+
+    A model that is shared among processes cannot be copied: its ``frame`` gets copies of the parts that are here.
+    """
+    if frame is not None:
+        weights = model.named_parameters()
+        return framed(
+            frame, {name: weight.detach().clone() if weight.requires_grad else weight for name, weight in weights}
+        )
     frozen: dict[int, Any] = {
         id(parameter): parameter for parameter in model.parameters() if not parameter.requires_grad
     }
@@ -529,10 +570,10 @@ def _mixed(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
-def _copy(into: dict[str, Tensor], tensors: dict[str, Tensor], prefix: str) -> None:
+def _copy(into: Mapping[str, Tensor], tensors: Mapping[str, Tensor], prefix: str) -> None:
     with torch.no_grad():
         for name, tensor in into.items():
-            tensor.copy_(tensors[prefix + name])
+            own_part(tensor).copy_(own_rows(tensors[prefix + name], tensor))
 
 
 @contextmanager

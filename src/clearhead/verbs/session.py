@@ -3,16 +3,18 @@
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Literal
 
 import torch
 
 from clearhead.costing import require_training_memory
 from clearhead.data import Encoded
+from clearhead.errors import ClearheadError
 from clearhead.evaluation import dev_scores, judge_of, scores_of_run
 from clearhead.events import Listener
 from clearhead.locks import held
 from clearhead.machine import free_memory
-from clearhead.models import Model, SavedModel, build, count_parameters, device_of, load_model, save_model
+from clearhead.models import Model, SavedModel, build, count_parameters, device_of, load_model, pick_device, save_model
 from clearhead.predictor import predictor_of
 from clearhead.recipe import Recipe, notes_of
 from clearhead.training import (
@@ -26,8 +28,11 @@ from clearhead.training import (
     SilentReport,
     StatedRecipe,
     Trainer,
+    checksum_of,
     clear_write_errors,
     fast_products,
+    gpu_memory,
+    kind_of,
     merged,
     notes_on,
     open_process_group,
@@ -40,6 +45,7 @@ from clearhead.training import (
     tuned,
 )
 
+Parallel = Literal["auto", "ddp", "fsdp"]
 BYTES_OF_A_PARAMETER, BYTES_OF_A_TOKEN = 20, 1 << 16
 """What training takes, roughly: weights, gradients, Adam's two and the average; and what a wide token leaves behind."""
 
@@ -55,25 +61,39 @@ def train_in(
     with open_process_group() as group, held(folder) if group.leads else nullcontext():
         run, begun = _prepared(stated, folder, group, resume=resume)
         torch.set_num_threads(threads_for_each(run.recipe.training.threads))  # those that the run began with
+        trainer = make_trainer(run, group, listener, parallel=_asked_parallel(stated))
         with fast_products(run.recipe.training):
-            trainer = _trained(run, group, listener, resume=begun, started=started)
+            _train(run, trainer, resume=begun, started=started)
         if group.leads:
             _conclude(run, trainer)
 
 
 def _prepared(stated: StatedRecipe, folder: Path, group: ProcessGroup, *, resume: bool) -> tuple[Prepared, bool]:
     """The run in this folder, and whether it was there: if not, the leader prepares it, and the others wait."""
-    if not group.leads:
-        begun = group.from_leader(False)
-        return reopen(folder), bool(begun)
-    run, begun = opened(stated, folder, group, resume=resume)
-    group.from_leader(begun)
-    return run, begun
+    run, begun = opened(stated, folder, group, resume=resume) if group.leads else (None, False)
+    begun = bool(group.from_leader(begun))
+    _require_one_folder(folder, group)
+    return run or reopen(folder), begun
 
 
-def _trained(run: Prepared, group: ProcessGroup, listener: Listener | None, *, resume: bool, started: float) -> Trainer:
+def _require_one_folder(folder: Path, group: ProcessGroup) -> None:
+    """Every process must see the run that the leader has prepared, also those on other machines."""
+    manifest = folder / "run.json"
+    seen = group.gather_texts(str(checksum_of(manifest)) if manifest.is_file() else "")
+    if blind := [str(rank) for rank, found in enumerate(seen) if found != seen[0]]:
+        raise ClearheadError(
+            f"{folder}: process {', '.join(blind)} does not see the run there that process 0 sees: all nodes need one "
+            "folder that they share (NFS or the like), or the same copy of it under this name"
+        )
+
+
+def _asked_parallel(stated: StatedRecipe) -> Parallel | None:
+    """How processes are to share the work from now on, if it is said: it may change whenever a run is continued."""
+    return stated.recipe.training.parallel if ("training", "parallel") in stated.given else None
+
+
+def _train(run: Prepared, trainer: Trainer, *, resume: bool, started: float) -> None:
     """Train from the start, or from the last checkpoint; what came before since ``started`` is part of the budget."""
-    trainer = make_trainer(run, group, listener)
     report = trainer.report
     for note in run.notes:
         report.say(note)
@@ -88,17 +108,33 @@ def _trained(run: Prepared, group: ProcessGroup, listener: Listener | None, *, r
         trainer.run()
     finally:
         report.stop()
-    return trainer
 
 
-def make_trainer(run: Prepared, group: ProcessGroup = SINGLE, listener: Listener | None = None) -> Trainer:
-    """The trainer of a prepared run: model, objective, evaluation and report, put together."""
+def make_trainer(
+    run: Prepared,
+    group: ProcessGroup = SINGLE,
+    listener: Listener | None = None,
+    *,
+    parallel: Parallel | None = None,
+) -> Trainer:
+    """The trainer of a prepared run: model, objective, evaluation and report, put together.
+
+    Args:
+        run: what ``prepare`` or ``reopen`` returned.
+        group: the processes that train together. Default: this one alone.
+        listener: told what happens. Default: nobody.
+        parallel: how the processes share the work. Default: as the recipe says.
+    """
     spec = run.recipe.training
     assert spec.steps is not None  # prepare() has fixed it
     torch.manual_seed(spec.seed)
     model = load_model(run.folder / "data" / START).model if run.origin else build(run.recipe)
-    model = placed(tuned(model, spec), spec)
-    _require_memory(run.recipe, run.examples, count_parameters(model))
+    model, device = tuned(model, spec), pick_device(spec.device)
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    kind = group.common(kind_of(parallel or spec.parallel, group, trained, gpu_memory(device)))
+    model = placed(model, spec, torch.device("cpu") if kind == "fsdp" else device)  # layer by layer with fsdp
+    if kind != "fsdp":
+        _require_memory(run.recipe, run.examples, count_parameters(model))
     if not group.leads:
         torch.manual_seed(spec.seed + group.rank)  # one model, but each process draws its own dropout
     predictor = predictor_of(model, run.recipe, run.codecs)
@@ -114,7 +150,12 @@ def make_trainer(run: Prepared, group: ProcessGroup = SINGLE, listener: Listener
                 save_adapters(best, path, run.recipe, run.tokenizers, run.origin)
 
     def evaluate(average: Model) -> dict[str, float]:
-        return dev_scores(predictor_of(merged(average), run.recipe, run.codecs), run.corpus.dev, metric=metric)
+        return dev_scores(
+            predictor_of(merged(average), run.recipe, run.codecs),
+            run.corpus.dev,
+            metric=metric,
+            work_out=group.work_out,
+        )
 
     clock = time_budget(run)
     report: Report = SilentReport(run.folder)
@@ -133,6 +174,7 @@ def make_trainer(run: Prepared, group: ProcessGroup = SINGLE, listener: Listener
         save_best=save_best,
         report=report,
         group=group,
+        kind=kind,
         stages=run.manifest.stages,
         identity=run.identity,
         clock=clock,
@@ -164,6 +206,8 @@ def _introduce(run: Prepared, trainer: Trainer, *, resumed: bool) -> None:
         report.say(f"{what}: they are {run.objective.when_too_long}")
     trained = sum(parameter.numel() for parameter in trainer.model.parameters() if parameter.requires_grad)
     held = parameters + (3 + bool(spec.average)) * trained  # weights; gradients, two of Adam's, the average
+    if trainer.source.kind == "fsdp":
+        held //= trainer.group.size
     kept = trainer.activation_bytes()
     report.say(
         f"{len(examples):,} training {name}, "
@@ -173,7 +217,8 @@ def _introduce(run: Prepared, trainer: Trainer, *, resumed: bool) -> None:
     report.say(
         f"{_vocabularies(run.codecs)}{parameters:,} parameters, "
         + (f"of which {trained:,} are trained, " if trained < parameters else "")
-        + f"{4 * held / 2**20:.0f} MiB for weights and optimizer, {kept / 2**20:.0f} MiB for activations"
+        + f"{4 * held / 2**20:.0f} MiB for weights and optimizer"
+        + (f", {kept / 2**20:.0f} MiB for activations" if kept else " in each process")
     )
     report.say(
         f"{trainer.steps:,} steps of at most {spec.batch_tokens * spec.accumulate:,} tokens"

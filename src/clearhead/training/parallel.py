@@ -1,0 +1,166 @@
+"""Data parallelism by torch: every process computes the gradients of its share of a batch, torch brings them together.
+
+With ``ddp`` each process holds the whole model, and gradients are averaged in buckets while the backward pass goes on.
+With ``fsdp`` each holds a part of every matrix: a layer's weights are gathered when the layer is computed, forward and
+backward, and each process gets its part of the layer's gradients. Both average over processes; the trainer multiplies
+by their number and divides by the tokens of all of them, as a process with the joint batch would.
+"""
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from clearhead.blocks import Stack
+from clearhead.errors import ClearheadError
+from clearhead.models import Model
+from clearhead.recipe import TrainingSpec
+from clearhead.training.compiling import Loss
+from clearhead.training.hardware import loss_of
+from clearhead.training.objectives import Objective
+from clearhead.training.process_group import ProcessGroup, partners
+from clearhead.training.shards import own_part
+
+if TYPE_CHECKING:
+    from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
+
+Kind = Literal["alone", "ddp", "fsdp"]
+BYTES_OF_A_PARAMETER = 20
+"""Weights, gradients, two numbers of AdamW and the average, in float32."""
+
+
+def kind_of(parallel: Literal["auto", "ddp", "fsdp"], group: ProcessGroup, parameters: int, memory: int | None) -> Kind:
+    """How processes share the work: as it is said, and ``auto`` takes FSDP for what would fill half of a GPU.
+
+    Args:
+        parallel: the recipe's ``training.parallel``.
+        group: the processes that train together.
+        parameters: the model's parameters that are trained.
+        memory: bytes of a process's GPU; None if it computes on the CPU.
+    """
+    if group.size == 1:
+        return "alone"
+    if parallel != "auto":
+        return parallel
+    return "fsdp" if memory is not None and BYTES_OF_A_PARAMETER * parameters > memory / 2 else "ddp"
+
+
+class Learner(nn.Module):
+    """A model whose forward pass is the loss, so that torch's hooks see it whatever of the model an objective calls.
+
+    Args:
+        model: the model.
+        objective: how it learns.
+        spec: the recipe's ``[training]``.
+        loss: the objective's loss, compiled. Default: as it is.
+    """
+
+    def __init__(
+        self, model: Model, objective: Objective[Any, Any, Any], spec: TrainingSpec, loss: Loss | None = None
+    ) -> None:
+        super().__init__()
+        self.model, self.objective, self.spec, self.loss = model, objective, spec, loss
+
+    def forward(self, batch: Any) -> Tensor:
+        """The summed loss of a batch."""
+        return loss_of(self.objective, self.model, batch, self.spec, self.loss)
+
+
+def replicated(learner: Learner) -> DistributedDataParallel:
+    """The whole model in every process: one all-reduce for each bucket of gradients.
+
+    Searching for unused parameters is also what keeps the buckets as they are: otherwise torch rebuilds them after the
+    first step of every session, and a resumed run would add its gradients up in another order. If it finds none, torch
+    advises against the search, on standard error of every process: so there is one, without any element.
+    """
+    learner.register_parameter("unused", nn.Parameter(torch.empty(0, device=next(learner.parameters()).device)))
+    tables = [name for name, _ in learner.named_buffers()]  # computed by each process, the same in all
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(  # type: ignore[no-untyped-call]
+        learner, tables
+    )
+    return DistributedDataParallel(learner, find_unused_parameters=True, gradient_as_bucket_view=True)
+
+
+def sharded(learner: Learner, device: torch.device) -> "FSDPModule":
+    """A part of every parameter in each process: one group for each layer, and one for all that is outside of layers.
+
+    For each batch a layer is gathered twice, for the forward and for the backward pass, the rest once; the gradients of
+    each group are reduced and scattered once. In bfloat16 layers are gathered in bfloat16, and the rest, which computes
+    the loss, in float32; gradients are reduced in float32.
+    """
+    from torch.distributed.device_mesh import init_device_mesh  # takes a second, which others need not wait
+    from torch.distributed.fsdp import FSDPModule, fully_shard
+
+    if not hasattr(FSDPModule, "set_reduce_scatter_unused_params"):
+        raise ClearheadError(f"training.parallel=fsdp needs torch 2.13, this is {torch.__version__}: use ddp")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    layers = [layer for stack in learner.modules() if isinstance(stack, Stack) for layer in stack.layers]
+    for layer in dict.fromkeys(layers):  # a stack may use one layer several times
+        fully_shard(layer, mesh=mesh, reshard_after_forward=True, mp_policy=_policy(learner.spec))
+    whole: FSDPModule = fully_shard(learner, mesh=mesh, reshard_after_forward=False)
+    whole.set_reduce_scatter_unused_params(True)
+    return whole
+
+
+def _policy(spec: TrainingSpec) -> "MixedPrecisionPolicy":
+    """Types of a layer's weights while it computes, and of its gradients on their way; autocast converts the inputs."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+
+    if spec.precision == "float32":
+        return MixedPrecisionPolicy()
+    return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)
+
+
+class GradientSource:
+    """Computes gradients, in one process or together with the others.
+
+    Args:
+        kind: how processes share the work.
+        learner: the model and its loss.
+        group: the processes that train together.
+        device: where this one computes.
+    """
+
+    def __init__(self, kind: Kind, learner: Learner, group: ProcessGroup, device: torch.device) -> None:
+        self.kind, self.group = kind, group
+        self.learner: Any = learner
+        with partners(computing=True):
+            if kind == "ddp":
+                self.learner = replicated(learner)
+            elif kind == "fsdp":
+                self.learner = sharded(learner, device)
+        self.parameters = [parameter for parameter in learner.parameters() if parameter.requires_grad]
+
+    @property
+    def divisor(self) -> int:
+        """What torch divides the sum of all processes' gradients by."""
+        return 1 if self.kind == "alone" else self.group.size
+
+    def add(self, batch: Any, counts: bool, *, last: bool) -> Tensor:
+        """Add the gradients of a batch to those that are there, and return its loss.
+
+        Args:
+            batch: this process's share.
+            counts: whether it counts; if not, its gradients are zero.
+            last: whether it is the last batch of the step. DDP brings gradients together only then; FSDP with every
+                batch, as gradients of whole matrices would take the memory that it is used to save.
+        """
+        waits = self.kind == "ddp" and not last
+        with partners(computing=True), self.learner.no_sync() if waits else nullcontext():
+            loss: Tensor = counts * self.learner(batch)
+            torch.autograd.backward(loss)
+        return loss.detach()
+
+    def gradients(self) -> list[Tensor]:
+        """What this process holds of the gradients, of parameters that have one."""
+        return [own_part(parameter.grad) for parameter in self.parameters if parameter.grad is not None]
+
+    def norm(self, gradients: list[Tensor]) -> float:
+        """The norm of all gradients together, those parts included that other processes hold."""
+        norm = float(torch.nn.utils.get_total_norm(gradients))
+        return self.group.sum_of(norm**2)[0] ** 0.5 if self.kind == "fsdp" else norm

@@ -1,0 +1,209 @@
+"""DDP and FSDP2: gradients of one process with the joint batch, exact resume, and a change of processes and kind."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from clearhead.recipe import read_recipe
+from clearhead.training import SINGLE, ProcessGroup, Trainer, prepare, reopen
+from clearhead.training.parallel import GradientSource, kind_of
+from clearhead.training.shards import whole
+from clearhead.verbs.session import Parallel, make_trainer
+from tests.training.test_trainer import assert_same_run, state_of
+from tests.training.together import keep, kept, next_losses, together
+from tests.training.toy import FAMILIES, FEW, SMALL, write_pairs
+
+PLAIN = ["model.dropout.residual=0.0", "model.dropout.embedding=0.0"]
+BUSY = ["training.evaluate_every=4", "training.save_every=2", "training.patience=50"]
+KINDS: tuple[Parallel, ...] = ("ddp", "fsdp")
+CASES: dict[str, list[str]] = {
+    "plain": ["training.accumulate=3"],
+    "deep": ["model.layers=2", "training.recompute=true", "model.embedding.tie=all"],
+    "muon": ["training.optimizer.kind=muon"],
+    "frozen": ["training.freeze=encoder,embedding"],
+    "t5": ["model.position.kind=t5"],
+    "recurrent": ["model.family=recurrent"],
+    "lm": ["model.family=lm"],
+    "encoder": ["model.family=encoder"],
+    "classifier": ["model.family=classifier"],
+}
+"""Models and settings whose gradients are compared."""
+
+
+def trainer_of(folder: Path, group: ProcessGroup = SINGLE, parallel: Parallel | None = None) -> Trainer:
+    return make_trainer(reopen(folder), group, parallel=parallel)
+
+
+def gradients(trainer: Trainer) -> dict[str, Tensor]:
+    """Whole gradients by name; every process must ask for them."""
+    named = trainer.model.named_parameters()
+    return {name: whole(weight.grad).clone() for name, weight in named if weight.grad is not None}
+
+
+def find_gradients(group: ProcessGroup, folder: Path, kind: Parallel) -> None:
+    for case in CASES:
+        trainer = trainer_of(folder / case, group, kind)
+        loss, tokens = trainer._find_gradients()
+        found = gradients(trainer) | {"loss": torch.tensor(loss), "tokens": torch.tensor(tokens)}
+        trainer.model.zero_grad()
+        found["losses"] = torch.tensor(next_losses(trainer, 3))
+        if group.leads:
+            save_file(found, folder / f"{case}-{kind}.safetensors")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_pairs(tmp_path_factory.mktemp("data") / "pairs.tsv", count=FEW)
+
+
+@pytest.fixture(scope="module")
+def cases(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Gradients, and losses of the steps after them, of every case and kind, found by two processes."""
+    folder = tmp_path_factory.mktemp("cases")
+    for case, settings in CASES.items():
+        file = FAMILIES[case](folder / f"{case}.txt", count=FEW) if case in FAMILIES else data
+        small = [word for word in SMALL if case != "recurrent" or not word.startswith(("model.heads", "model.feedf"))]
+        recipe = read_recipe(None, f'data.train="{file}"', *small, *PLAIN, "training.steps=12", *settings)
+        prepare(recipe, folder / case)
+    for kind in KINDS:
+        together(2, find_gradients, folder, kind)
+    return folder
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", CASES)
+def test_gradients_are_those_of_one_process_with_the_joint_batch(cases: Path, case: str, kind: str) -> None:
+    """Summed over processes, divided by all tokens; and steps with them have the same losses."""
+    alone = trainer_of(cases / case)
+    loss, tokens = alone._find_gradients()
+    found = load_file(cases / f"{case}-{kind}.safetensors")
+    assert int(found["tokens"]) == tokens
+    assert float(found["loss"]) == pytest.approx(loss, rel=1e-5)
+    for name, gradient in gradients(alone).items():
+        torch.testing.assert_close(found[name], gradient, atol=1e-6, rtol=1e-4)
+    alone.model.zero_grad()
+    assert found["losses"].tolist() == pytest.approx(next_losses(alone, 3), rel=1e-4)
+
+
+def test_the_mean_of_means_is_another_gradient(cases: Path) -> None:
+    """What averaging over processes gives if each divides by its own tokens: short lines weigh too much."""
+    expected = load_file(cases / "plain-ddp.safetensors")
+    trainer = trainer_of(cases / "plain")
+    for _ in range(3):
+        rows = trainer._next_rows()
+        for rank in range(2):
+            batch = trainer.objective.batch(trainer.examples, ProcessGroup(rank, 2).share(rows)[0], 0)
+            (trainer.objective.loss(trainer.model, batch) / (batch.tokens * 3 * 2)).backward()
+    torch.nn.utils.clip_grad_norm_(trainer.model.parameters(), trainer.spec.clip)
+    wrong = gradients(trainer)
+    assert any(not torch.allclose(wrong[name], expected[name], atol=1e-6, rtol=1e-4) for name in wrong)
+
+
+class Halves(nn.Module):
+    """Stands for a learner of which each process uses another part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Linear(3, 3) for _ in range(3))
+        self.spec = read_recipe(None).training
+
+    def forward(self, part: int) -> Tensor:
+        found: Tensor = self.parts[part](torch.ones(2, 3)).sum()
+        return found
+
+
+def use_parts(group: ProcessGroup, folder: Path, kind: Parallel) -> None:
+    torch.manual_seed(0)
+    learner: Any = Halves()
+    source = GradientSource(kind_of(kind, group, 0, None), learner, group, torch.device("cpu"))
+    source.add(group.rank, True, last=False)
+    source.add(group.rank, True, last=True)
+    found = {
+        name: whole(weight.grad) * source.divisor
+        for name, weight in learner.named_parameters()
+        if weight.grad is not None
+    }
+    if group.leads:
+        save_file(found, folder / f"parts-{kind}.safetensors")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_that_a_process_does_not_use_get_the_gradients_of_those_that_do(kind: Parallel, tmp_path: Path) -> None:
+    together(2, use_parts, tmp_path, kind)
+    found = load_file(tmp_path / f"parts-{kind}.safetensors")
+    for part in range(2):
+        torch.testing.assert_close(found[f"parts.{part}.weight"], torch.full((3, 3), 4.0))
+    assert "parts.2.weight" not in found or not found["parts.2.weight"].any()
+
+
+def whole_and_in_parts(group: ProcessGroup, folder: Path, kind: Parallel) -> None:
+    """A run; the same run, stopped after work that was not saved, and resumed."""
+    trainer_of(folder / "whole", group, kind).run()
+    left = trainer_of(folder / "parts", group, kind)
+    while left.progress.step < 7:
+        left._step()
+        if left.progress.step % left.evaluate_every == 0:
+            left._evaluate()
+        if left.progress.step == 5:
+            left.save()
+    torch.distributed.barrier()
+    resumed = trainer_of(folder / "parts", group, kind)
+    assert resumed.resume()
+    resumed.run()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_three_processes_resume_exactly(kind: Parallel, data: Path, tmp_path: Path) -> None:
+    """Also if torch added up gradients in another order after the first step; each process has its own dropout."""
+    for name in ("whole", "parts"):
+        prepare(read_recipe(None, f'data.train="{data}"', *SMALL, "training.steps=12", *BUSY), tmp_path / name)
+    together(3, whole_and_in_parts, tmp_path, kind)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    states = state_of(tmp_path / "whole")[0]["random"]
+    assert len({tuple(state.tolist()) for state in states}) == 3
+
+
+def go_on(group: ProcessGroup, folder: Path, name: str, kind: Parallel, start: bool) -> None:
+    """The losses of 50 steps after the checkpoint of step 4, which is made first or found."""
+    trainer = trainer_of(folder / "joint", group, kind)
+    if start:
+        for _ in range(4):
+            trainer._step()
+        trainer.save()
+    else:
+        assert trainer.resume()
+    torch.distributed.barrier()
+    keep(group, folder / name, next_losses(trainer))
+
+
+def test_a_run_goes_on_with_other_processes_and_kinds(data: Path, tmp_path: Path) -> None:
+    """The same batches: the losses of the next 50 steps agree to 1e-4; with those of an earlier epoch not."""
+    prepare(read_recipe(None, f'data.train="{data}"', *SMALL, *PLAIN, "training.steps=60"), tmp_path / "joint")
+    together(2, go_on, tmp_path, "ddp", "ddp", True)
+    expected = kept(tmp_path / "ddp")
+    together(2, go_on, tmp_path, "ddp-fsdp", "fsdp", False)
+    assert kept(tmp_path / "ddp-fsdp") == pytest.approx(expected, rel=1e-4)
+    together(2, go_on, tmp_path, "fsdp", "fsdp", True)
+    assert kept(tmp_path / "fsdp") == pytest.approx(expected, rel=1e-4)
+    assert len(list((tmp_path / "joint" / "last").glob("*-of-2.safetensors"))) == 2
+    together(3, go_on, tmp_path, "fsdp-3", "fsdp", False)
+    assert kept(tmp_path / "fsdp-3") == pytest.approx(expected, rel=1e-4)
+    alone = trainer_of(tmp_path / "joint")
+    assert alone.resume()
+    assert next_losses(alone) == pytest.approx(expected, rel=1e-4)
+    wrong = trainer_of(tmp_path / "joint")
+    wrong.resume()
+    wrong.progress.epoch, wrong.progress.index = 0, 0
+    assert next_losses(wrong) != pytest.approx(expected, rel=1e-4)
+
+
+def test_auto_shares_what_would_fill_half_of_a_gpu() -> None:
+    pair = ProcessGroup(0, 2)
+    assert kind_of("fsdp", SINGLE, 10**9, 10**9) == "alone"
+    assert [kind_of(kind, pair, 10**9, None) for kind in ("auto", "ddp", "fsdp")] == ["ddp", "ddp", "fsdp"]
+    assert kind_of("auto", pair, 10**9, 80 << 30) == "ddp"
+    assert kind_of("auto", pair, 10**9, 24 << 30) == "fsdp"
