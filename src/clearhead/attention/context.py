@@ -8,13 +8,14 @@ Shapes: b batch, n queries, m keys, h heads.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from clearhead.attention.blockwise import Distances
-from clearhead.positions import DistanceBias, RelativePosition, Tables, last_positions, neighbouring_distances, once
+from clearhead.positions import DistanceBias, RelativePosition, Tables, last_positions, neighbouring_distances
 
 
 def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> Bool[Tensor, "n m"]:
@@ -56,11 +57,6 @@ class Shared:
         return self._tiles[scheme, size]
 
 
-def _nothing_shared() -> Shared:
-    """A function, as torch does not compile a class that makes a default."""
-    return Shared()
-
-
 @dataclass(frozen=True)
 class AttentionContext:
     """Which keys each query may attend to, and the positions of both. Immutable; without arguments, all see all.
@@ -83,7 +79,7 @@ class AttentionContext:
     """Positions of the keys."""
     pairs: Bool[Tensor, "..."] | None = None
     """True where a query may attend to a key, beside ``valid`` and ``causal``; broadcasts to (b, h, n, m)."""
-    shared: Shared = field(default_factory=_nothing_shared, repr=False, compare=False)
+    shared: Shared = field(default_factory=Shared, repr=False, compare=False)
     """Tensors computed from the fields above, once for all layers; leave it at its default."""
 
     def with_scheme(self, scheme: RelativePosition) -> "AttentionContext":
@@ -118,14 +114,14 @@ class AttentionContext:
 
     # ---- position terms ----
 
-    @once
+    @cached_property
     def bias(self) -> Float[Tensor, "... h n m"] | None:
         """The scheme's bias, added to the scaled scores."""
         if self.scheme is None or self.queries is None or self.keys is None:
             return None
         return self.scheme.bias(self.queries, self.keys)
 
-    @once
+    @cached_property
     def bias_of_distance(self) -> Float[Tensor, "h r"] | None:
         """``bias`` for each distance i − j, from the lowest, if it depends on the distance alone; −∞ for later keys."""
         if not isinstance(self.scheme, DistanceBias) or (positions := self._one_for_all) is None:
@@ -134,7 +130,7 @@ class AttentionContext:
         bias = self.scheme.of_distance(distances)
         return bias.masked_fill(distances > 0, -torch.inf) if self.causal else bias
 
-    @once
+    @cached_property
     def in_blocks(self) -> tuple[Tables, Distances, int] | None:
         """The scheme's tables by distance i − j, their distances, and the first query's position, for blocks."""
         if self.scheme is None or (far := self.scheme.alike_beyond) is None or (positions := self._one_for_all) is None:

@@ -5,6 +5,7 @@ Shapes: b batch, n tokens, d features; m tokens and k features of the memory; t 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -17,7 +18,7 @@ from clearhead.attention.context import Shared
 from clearhead.blocks.convolution import ConvolutionLayer
 from clearhead.blocks.embedding import Embedding
 from clearhead.blocks.layer import Layer
-from clearhead.positions import RelativePosition, last_positions, once, positions_of
+from clearhead.positions import RelativePosition, last_positions, positions_of
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Memory:
         """The context for cross-attention by queries at these positions."""
         return AttentionContext(valid=self.valid, queries=queries, keys=self._positions)
 
-    @once
+    @cached_property
     def _positions(self) -> Int[Tensor, "m"] | Int[Tensor, "b m"]:
         return positions_of(self.states.shape[1], self.valid, self.states.device)
 

@@ -12,7 +12,6 @@ from clearhead.positions.base import (
 from clearhead.positions.branching import is_exporting, may_branch, right_padded
 from clearhead.positions.grid import GridBias, GridSinusoids, grid_offset
 from clearhead.positions.heads import scheme_for_heads
-from clearhead.positions.lazy import once
 from clearhead.positions.numbering import last_positions, positions_of
 from clearhead.positions.relative import AlibiBias, BucketBias, RotaryPosition, alibi_slopes, t5_bucket
 from clearhead.positions.shaw import ShawPosition, shaw_index
@@ -38,7 +37,6 @@ __all__ = [
     "last_positions",
     "may_branch",
     "neighbouring_distances",
-    "once",
     "positions_of",
     "right_padded",
     "scheme_for_heads",

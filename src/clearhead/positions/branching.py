@@ -13,10 +13,10 @@ _right_padded: ContextVar[bool] = ContextVar("right_padded", default=False)
 def may_branch(values: Tensor) -> bool:
     """Whether a branch may depend on the values of a tensor: on the CPU, unless a graph is being recorded.
 
-    A GPU would have to be waited for, the meta device has no values, and a recorded or compiled graph will run on
-    others. Callers then take the way that is right in all cases, which is not always the fastest one.
+    A GPU would have to be waited for, the meta device has no values, and a recorded graph will run on others. Callers
+    then take the way that is right in all cases, which is not always the fastest one.
     """
-    return values.device.type == "cpu" and not torch.compiler.is_compiling()
+    return values.device.type == "cpu" and not is_exporting()
 
 
 @contextmanager
@@ -29,9 +29,8 @@ def right_padded() -> Iterator[None]:
         _right_padded.reset(token)
 
 
-@torch.compiler.assume_constant_result
 def is_right_padded() -> bool:
-    """Whether that was promised; compiled code keeps the promise under which it was compiled."""
+    """Whether that was promised."""
     return _right_padded.get()
 
 

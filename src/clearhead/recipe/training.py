@@ -150,9 +150,6 @@ class TrainingSpec(Spec):
     recompute: bool = False
     """Keep only the input of each layer for the backward pass, and compute the rest again: less memory, a third more
     work, and the same numbers."""
-    compile: bool = False
-    """Turn the loss into machine code of its own (torch.compile), which takes a minute or more at the start and at each
-    resume; needs a C++ compiler, or triton on a GPU."""
     prefetch: bool | None = None
     """Make the next batch in a thread while the device computes; without it on a GPU, where it helps."""
     parallel: Literal["auto", "ddp", "fsdp"] = "auto"

@@ -11,7 +11,6 @@ from clearhead.blocks import Stack
 from clearhead.models import Model, device_of, pick_device
 from clearhead.positions import right_padded
 from clearhead.recipe import TrainingSpec
-from clearhead.training.compiling import Loss
 from clearhead.training.objectives import Objective
 
 
@@ -23,19 +22,16 @@ def placed(model: Model, spec: TrainingSpec, device: torch.device | None = None)
     return model.to(device or pick_device(spec.device))
 
 
-def loss_of(
-    objective: Objective[Any, Any, Any], model: Model, batch: Any, spec: TrainingSpec, loss: Loss | None = None
-) -> Tensor:
+def loss_of(objective: Objective[Any, Any, Any], model: Model, batch: Any, spec: TrainingSpec) -> Tensor:
     """The summed loss of a batch, computed on the model's device in the precision of the run.
 
-    With bfloat16, products are computed in it (torch's autocast); weights, optimizer and loss stay in float32. ``loss``
-    is the objective's own, or that compiled.
+    With bfloat16, products are computed in it (torch's autocast); weights, optimizer and loss stay in float32.
     """
     device = device_of(model)
     there = batch.to(device)
     # all batches of training are padded on the right
     with torch.autocast(device.type, torch.bfloat16, enabled=spec.precision == "bfloat16"), right_padded():
-        return (loss or objective.loss)(model, there)
+        return objective.loss(model, there)
 
 
 def prefetches(spec: TrainingSpec, device: torch.device) -> bool:

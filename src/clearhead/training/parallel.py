@@ -18,7 +18,6 @@ from clearhead.blocks import Stack
 from clearhead.errors import ClearheadError
 from clearhead.models import Model
 from clearhead.recipe import TrainingSpec
-from clearhead.training.compiling import Loss
 from clearhead.training.hardware import loss_of
 from clearhead.training.objectives import Objective
 from clearhead.training.process_group import ProcessGroup, partners
@@ -55,18 +54,15 @@ class Learner(nn.Module):
         model: the model.
         objective: how it learns.
         spec: the recipe's ``[training]``.
-        loss: the objective's loss, compiled. Default: as it is.
     """
 
-    def __init__(
-        self, model: Model, objective: Objective[Any, Any, Any], spec: TrainingSpec, loss: Loss | None = None
-    ) -> None:
+    def __init__(self, model: Model, objective: Objective[Any, Any, Any], spec: TrainingSpec) -> None:
         super().__init__()
-        self.model, self.objective, self.spec, self.loss = model, objective, spec, loss
+        self.model, self.objective, self.spec = model, objective, spec
 
     def forward(self, batch: Any) -> Tensor:
         """The summed loss of a batch."""
-        return loss_of(self.objective, self.model, batch, self.spec, self.loss)
+        return loss_of(self.objective, self.model, batch, self.spec)
 
 
 def replicated(learner: Learner) -> DistributedDataParallel:
@@ -88,30 +84,31 @@ def sharded(learner: Learner, device: torch.device) -> "FSDPModule":
     """A part of every parameter in each process: one group for each layer, and one for all that is outside of layers.
 
     For each batch a layer is gathered twice, for the forward and for the backward pass, the rest once; the gradients of
-    each group are reduced and scattered once. In bfloat16 layers are gathered in bfloat16, and the rest, which computes
-    the loss, in float32; gradients are reduced in float32.
+    each group are reduced and scattered once, in float32. On a GPU ``training.precision=bfloat16`` also gathers layers
+    in bfloat16; the rest, which computes the loss, in float32.
     """
     from torch.distributed.device_mesh import init_device_mesh  # takes a second, which others need not wait
     from torch.distributed.fsdp import FSDPModule, fully_shard
 
     if not hasattr(FSDPModule, "set_reduce_scatter_unused_params"):
         raise ClearheadError(f"training.parallel=fsdp needs torch 2.13, this is {torch.__version__}: use ddp")
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     layers = [layer for stack in learner.modules() if isinstance(stack, Stack) for layer in stack.layers]
     for layer in dict.fromkeys(layers):  # a stack may use one layer several times
-        fully_shard(layer, mesh=mesh, reshard_after_forward=True, mp_policy=_policy(learner.spec))
+        fully_shard(layer, mesh=mesh, reshard_after_forward=True, mp_policy=_policy(learner.spec, device))
     whole: FSDPModule = fully_shard(learner, mesh=mesh, reshard_after_forward=False)
     whole.set_reduce_scatter_unused_params(True)
     return whole
 
 
-def _policy(spec: TrainingSpec) -> "MixedPrecisionPolicy":
-    """Types of a layer's weights while it computes, and of its gradients on their way; autocast converts the inputs."""
+def _policy(spec: TrainingSpec, device: torch.device) -> "MixedPrecisionPolicy":
+    """Types of a layer's weights while it computes, and of its gradients on their way; autocast converts the inputs.
+
+    Autocast of a CPU leaves norms as they are, and they refuse gains of another type than their input.
+    """
     from torch.distributed.fsdp import MixedPrecisionPolicy
 
-    if spec.precision == "float32":
+    if spec.precision == "float32" or device.type == "cpu":
         return MixedPrecisionPolicy()
     return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)
 
@@ -129,6 +126,8 @@ class GradientSource:
     def __init__(self, kind: Kind, learner: Learner, group: ProcessGroup, device: torch.device) -> None:
         self.kind, self.group = kind, group
         self.learner: Any = learner
+        if kind != "alone" and device.type == "cuda":
+            torch.cuda.set_device(device)  # NCCL's, and that of the parts
         with partners(computing=True):
             if kind == "ddp":
                 self.learner = replicated(learner)

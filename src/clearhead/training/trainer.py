@@ -37,7 +37,6 @@ from clearhead.training.checkpoint import (
     save_shard,
 )
 from clearhead.training.clock import StepPlan, TimeBudget
-from clearhead.training.compiling import compiled
 from clearhead.training.hardware import loss_of, prefetches, random_states, set_random_states
 from clearhead.training.manifest import Stage
 from clearhead.training.objectives import Objective
@@ -149,8 +148,7 @@ class Trainer:
         self.folder, self.evaluate, self.metric = folder, evaluate, metric
         self.save_best, self.report, self.group = save_best, report, group
         self._frame = frame_of(model) if kind == "fsdp" else None
-        self._loss = compiled(objective.loss, self.device, alone=kind == "alone") if spec.compile else None
-        self.source = GradientSource(kind, Learner(model, objective, spec, self._loss), group, self.device)
+        self.source = GradientSource(kind, Learner(model, objective, spec), group, self.device)
         self.average = _still_copy(model, self._frame) if spec.average else model
         self._moving: list[tuple[Tensor, Tensor]] = [
             (own_part(mean), own_part(parameter))
@@ -170,7 +168,6 @@ class Trainer:
     def run(self) -> Progress:
         """Train until all steps are done or patience runs out."""
         with held(self.folder) if self.group.leads else nullcontext(), closing(self._ahead):
-            self._compile()
             return self._run()
 
     def _run(self) -> Progress:
@@ -502,20 +499,6 @@ class Trainer:
     def padding(self) -> float:
         """The share of padding among the tokens of the first epoch."""
         return padding_share(self.examples, self._epoch_plan())
-
-    def _compile(self) -> None:
-        """Compile the loss, if that is asked for, on a batch that does not depend on where the run is; changes no state.
-
-        What is compiled may depend on the batch that it is first called with: so a resumed run has the same code.
-        """
-        if not self.spec.compile:
-            return
-        state = random_states(self.device)
-        batch, _ = self._made(np.arange(min(2, len(self.examples))), 0)
-        self.model.train()
-        loss_of(self.objective, self.model, batch, self.spec, self._loss).backward()  # type: ignore[no-untyped-call]
-        self.model.zero_grad(set_to_none=True)
-        set_random_states(state, self.device)
 
     def activation_bytes(self) -> int:
         """Measure on one batch how many bytes a forward pass keeps for the backward pass; changes no state.

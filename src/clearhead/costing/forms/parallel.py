@@ -102,7 +102,7 @@ class Parallel:
         if self.kind == "ddp":
             return [
                 Sent("gradients", "all-reduce", self._formula(FLOAT * self._all("trained"))),
-                Sent("which have one", "all-reduce", self._formula(FLAG * self._all("trained_tensors"))),
+                Sent("which have one", "all-reduce", self._formula(FLAG * self._all("trained_tensors") + FLAG)),
             ]
         layers, rest = self._layers("shards"), self._all("shards") - self._layers("shards")
         once = self._formula(_BATCHES * W * (self._gathered_bytes * layers + FLOAT * rest))
