@@ -84,8 +84,8 @@ def sharded(learner: Learner, device: torch.device) -> "FSDPModule":
     """A part of every parameter in each process: one group for each layer, and one for all that is outside of layers.
 
     For each batch a layer is gathered twice, for the forward and for the backward pass, the rest once; the gradients of
-    each group are reduced and scattered once. In bfloat16 layers are gathered in bfloat16, and the rest, which computes
-    the loss, in float32; gradients are reduced in float32.
+    each group are reduced and scattered once, in float32. On a GPU ``training.precision=bfloat16`` also gathers layers
+    in bfloat16; the rest, which computes the loss, in float32.
     """
     from torch.distributed.device_mesh import init_device_mesh  # takes a second, which others need not wait
     from torch.distributed.fsdp import FSDPModule, fully_shard
@@ -97,17 +97,20 @@ def sharded(learner: Learner, device: torch.device) -> "FSDPModule":
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     layers = [layer for stack in learner.modules() if isinstance(stack, Stack) for layer in stack.layers]
     for layer in dict.fromkeys(layers):  # a stack may use one layer several times
-        fully_shard(layer, mesh=mesh, reshard_after_forward=True, mp_policy=_policy(learner.spec))
+        fully_shard(layer, mesh=mesh, reshard_after_forward=True, mp_policy=_policy(learner.spec, device))
     whole: FSDPModule = fully_shard(learner, mesh=mesh, reshard_after_forward=False)
     whole.set_reduce_scatter_unused_params(True)
     return whole
 
 
-def _policy(spec: TrainingSpec) -> "MixedPrecisionPolicy":
-    """Types of a layer's weights while it computes, and of its gradients on their way; autocast converts the inputs."""
+def _policy(spec: TrainingSpec, device: torch.device) -> "MixedPrecisionPolicy":
+    """Types of a layer's weights while it computes, and of its gradients on their way; autocast converts the inputs.
+
+    Autocast of a CPU leaves norms as they are, and they refuse gains of another type than their input.
+    """
     from torch.distributed.fsdp import MixedPrecisionPolicy
 
-    if spec.precision == "float32":
+    if spec.precision == "float32" or device.type == "cpu":
         return MixedPrecisionPolicy()
     return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)
 
