@@ -92,8 +92,6 @@ def sharded(learner: Learner, device: torch.device) -> "FSDPModule":
 
     if not hasattr(FSDPModule, "set_reduce_scatter_unused_params"):
         raise ClearheadError(f"training.parallel=fsdp needs torch 2.13, this is {torch.__version__}: use ddp")
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     layers = [layer for stack in learner.modules() if isinstance(stack, Stack) for layer in stack.layers]
     for layer in dict.fromkeys(layers):  # a stack may use one layer several times
@@ -128,6 +126,8 @@ class GradientSource:
     def __init__(self, kind: Kind, learner: Learner, group: ProcessGroup, device: torch.device) -> None:
         self.kind, self.group = kind, group
         self.learner: Any = learner
+        if kind != "alone" and device.type == "cuda":
+            torch.cuda.set_device(device)  # NCCL's, and that of the parts
         with partners(computing=True):
             if kind == "ddp":
                 self.learner = replicated(learner)
