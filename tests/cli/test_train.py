@@ -132,7 +132,7 @@ def kill_while_writing(process: subprocess.Popen[str], folder: Path, after: int,
 
 def newest(folder: Path) -> int:
     """The step of the newest checkpoint."""
-    return max((int(file.stem.removeprefix("step-")) for file in folder.glob("step-*.safetensors")), default=0)
+    return max((int(file.stem[5:]) for file in folder.glob("step-*.safetensors") if "-of-" not in file.stem), default=0)
 
 
 def family_of(process: subprocess.Popen[str]) -> list[int]:

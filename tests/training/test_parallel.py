@@ -1,37 +1,49 @@
 """DDP and FSDP2: gradients of one process with the joint batch, exact resume, and a change of processes and kind."""
 
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
+import torch.distributed
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+import clearhead
 from clearhead.recipe import read_recipe
 from clearhead.training import SINGLE, ProcessGroup, Trainer, prepare, reopen
 from clearhead.training.parallel import GradientSource, kind_of
 from clearhead.training.shards import whole
 from clearhead.verbs.session import Parallel, make_trainer
+from tests.thorough import THOROUGH
 from tests.training.test_trainer import assert_same_run, state_of
 from tests.training.together import keep, kept, next_losses, together
 from tests.training.toy import FAMILIES, FEW, SMALL, write_pairs
 
 PLAIN = ["model.dropout.residual=0.0", "model.dropout.embedding=0.0"]
+CLOSE = {"atol": 1e-6, "rtol": 1e-4}
 BUSY = ["training.evaluate_every=4", "training.save_every=2", "training.patience=50"]
 KINDS: tuple[Parallel, ...] = ("ddp", "fsdp")
+SHORT = ["decoding.beam_size=1", "decoding.max_length=6"]
 CASES: dict[str, list[str]] = {
     "plain": ["training.accumulate=3"],
     "deep": ["model.layers=2", "training.recompute=true", "model.embedding.tie=all"],
     "muon": ["training.optimizer.kind=muon"],
-    "frozen": ["training.freeze=encoder,embedding"],
-    "t5": ["model.position.kind=t5"],
+    "t5": ["model.position.kind=t5", "decoding.sample=true"],
     "recurrent": ["model.family=recurrent"],
     "lm": ["model.family=lm"],
     "encoder": ["model.family=encoder"],
     "classifier": ["model.family=classifier"],
+    "bfloat16": ["training.precision=bfloat16"],
+    "lora": ["training.adapters=lora", "training.adapters.rank=2", "training.adapters.targets=query,up"],
 }
-"""Models and settings whose gradients are compared."""
+"""Models and settings whose gradients are compared; with adapters all other weights are frozen."""
+TWICE = ("plain", "lora")
+"""Those that are also tried with DDP, which knows nothing of layers."""
+
+
+BOTH = [(case, kind) for case in CASES for kind in KINDS if kind == "fsdp" or case in TWICE]
 
 
 def trainer_of(folder: Path, group: ProcessGroup = SINGLE, parallel: Parallel | None = None) -> Trainer:
@@ -44,9 +56,10 @@ def gradients(trainer: Trainer) -> dict[str, Tensor]:
     return {name: whole(weight.grad).clone() for name, weight in named if weight.grad is not None}
 
 
-def find_gradients(group: ProcessGroup, folder: Path, kind: Parallel) -> None:
-    for case in CASES:
+def find_gradients(group: ProcessGroup, folder: Path) -> None:
+    for case, kind in BOTH:
         trainer = trainer_of(folder / case, group, kind)
+        keep(group, folder / f"{case}-{kind}.json", trainer.evaluate(trainer._candidate()))
         loss, tokens = trainer._find_gradients()
         found = gradients(trainer) | {"loss": torch.tensor(loss), "tokens": torch.tensor(tokens)}
         trainer.model.zero_grad()
@@ -67,26 +80,45 @@ def cases(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for case, settings in CASES.items():
         file = FAMILIES[case](folder / f"{case}.txt", count=FEW) if case in FAMILIES else data
         small = [word for word in SMALL if case != "recurrent" or not word.startswith(("model.heads", "model.feedf"))]
-        recipe = read_recipe(None, f'data.train="{file}"', *small, *PLAIN, "training.steps=12", *settings)
-        prepare(recipe, folder / case)
-    for kind in KINDS:
-        together(2, find_gradients, folder, kind)
+        changes = [*small, *PLAIN, "training.steps=12", *SHORT, *settings]
+        if case == "lora":
+            clearhead.train(data, folder / "base", steps=1, settings=changes[: -len(settings)])
+            clearhead.train(data, folder / case, start=folder / "base", steps=1, settings=settings)
+        else:
+            prepare(read_recipe(None, f'data.train="{file}"', *changes), folder / case)
+    together(2, find_gradients, folder)
     return folder
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "kind"), BOTH)
 def test_gradients_are_those_of_one_process_with_the_joint_batch(cases: Path, case: str, kind: str) -> None:
     """Summed over processes, divided by all tokens; and steps with them have the same losses."""
     alone = trainer_of(cases / case)
     loss, tokens = alone._find_gradients()
     found = load_file(cases / f"{case}-{kind}.safetensors")
     assert int(found["tokens"]) == tokens
-    assert float(found["loss"]) == pytest.approx(loss, rel=1e-5)
-    for name, gradient in gradients(alone).items():
-        torch.testing.assert_close(found[name], gradient, atol=1e-6, rtol=1e-4)
+    rough = case == "bfloat16"  # other sums of numbers with eight bits
+    assert float(found["loss"]) == pytest.approx(loss, rel=1e-2 if rough else 1e-5)
+    expected = gradients(alone)
+    assert found.keys() == expected.keys() | {"loss", "tokens", "losses"}
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, **({"atol": 0.01, "rtol": 0.1} if rough else CLOSE))
     alone.model.zero_grad()
-    assert found["losses"].tolist() == pytest.approx(next_losses(alone, 3), rel=1e-4)
+    assert found["losses"].tolist() == pytest.approx(next_losses(alone, 3), rel=1e-2 if rough else 1e-4)
+
+
+@pytest.mark.parametrize(("case", "kind"), BOTH)
+def test_dev_scores_that_processes_share_are_those_of_one(cases: Path, case: str, kind: str) -> None:
+    """Also if answers are drawn: each line has its own number. The share of one process has other scores."""
+    alone, found = trainer_of(cases / case), kept(cases / f"{case}-{kind}.json")
+    expected = alone.evaluate(alone._candidate())
+    assert found == pytest.approx(expected, rel=1e-6)
+    if case in ("plain", "lm", "classifier"):
+        share = partial(lambda work, items: list(work(items[::2])) * 2)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ProcessGroup, "work_out", lambda _, work, items: share(work, items)[: len(items)])
+            half = trainer_of(cases / case)
+            assert half.evaluate(half._candidate())["loss"] != pytest.approx(expected["loss"], rel=1e-6)
 
 
 def test_the_mean_of_means_is_another_gradient(cases: Path) -> None:
@@ -144,11 +176,11 @@ def whole_and_in_parts(group: ProcessGroup, folder: Path, kind: Parallel) -> Non
     """A run; the same run, stopped after work that was not saved, and resumed."""
     trainer_of(folder / "whole", group, kind).run()
     left = trainer_of(folder / "parts", group, kind)
-    while left.progress.step < 7:
+    while left.progress.step < 6:
         left._step()
         if left.progress.step % left.evaluate_every == 0:
             left._evaluate()
-        if left.progress.step == 5:
+        if left.progress.step == 3:
             left.save()
     torch.distributed.barrier()
     resumed = trainer_of(folder / "parts", group, kind)
@@ -160,15 +192,18 @@ def whole_and_in_parts(group: ProcessGroup, folder: Path, kind: Parallel) -> Non
 def test_three_processes_resume_exactly(kind: Parallel, data: Path, tmp_path: Path) -> None:
     """Also if torch added up gradients in another order after the first step; each process has its own dropout."""
     for name in ("whole", "parts"):
-        prepare(read_recipe(None, f'data.train="{data}"', *SMALL, "training.steps=12", *BUSY), tmp_path / name)
+        prepare(read_recipe(None, f'data.train="{data}"', *SMALL, "training.steps=8", *BUSY, *SHORT), tmp_path / name)
     together(3, whole_and_in_parts, tmp_path, kind)
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
     states = state_of(tmp_path / "whole")[0]["random"]
     assert len({tuple(state.tolist()) for state in states}) == 3
 
 
+STEPS = 50 if THOROUGH else 12
+
+
 def go_on(group: ProcessGroup, folder: Path, name: str, kind: Parallel, start: bool) -> None:
-    """The losses of 50 steps after the checkpoint of step 4, which is made first or found."""
+    """The losses of the steps after the checkpoint of step 4, which is made first or found."""
     trainer = trainer_of(folder / "joint", group, kind)
     if start:
         for _ in range(4):
@@ -177,28 +212,33 @@ def go_on(group: ProcessGroup, folder: Path, name: str, kind: Parallel, start: b
     else:
         assert trainer.resume()
     torch.distributed.barrier()
-    keep(group, folder / name, next_losses(trainer))
+    keep(group, folder / name, next_losses(trainer, STEPS))
 
 
+def go_on_after(group: ProcessGroup, folder: Path) -> None:
+    """Two processes: DDP from the start, FSDP from the checkpoint of DDP, FSDP from the start, which leaves its own."""
+    for name, kind, start in (("ddp", "ddp", True), ("ddp-fsdp", "fsdp", False), ("fsdp", "fsdp", True)):
+        go_on(group, folder, name, cast("Parallel", kind), start)
+
+
+@pytest.mark.drawn
 def test_a_run_goes_on_with_other_processes_and_kinds(data: Path, tmp_path: Path) -> None:
-    """The same batches: the losses of the next 50 steps agree to 1e-4; with those of an earlier epoch not."""
+    """The same batches: the losses of the next steps, 50 in `make prove`, agree to 1e-4; with earlier batches not."""
     prepare(read_recipe(None, f'data.train="{data}"', *SMALL, *PLAIN, "training.steps=60"), tmp_path / "joint")
-    together(2, go_on, tmp_path, "ddp", "ddp", True)
+    together(2, go_on_after, tmp_path)
     expected = kept(tmp_path / "ddp")
-    together(2, go_on, tmp_path, "ddp-fsdp", "fsdp", False)
     assert kept(tmp_path / "ddp-fsdp") == pytest.approx(expected, rel=1e-4)
-    together(2, go_on, tmp_path, "fsdp", "fsdp", True)
     assert kept(tmp_path / "fsdp") == pytest.approx(expected, rel=1e-4)
     assert len(list((tmp_path / "joint" / "last").glob("*-of-2.safetensors"))) == 2
     together(3, go_on, tmp_path, "fsdp-3", "fsdp", False)
     assert kept(tmp_path / "fsdp-3") == pytest.approx(expected, rel=1e-4)
     alone = trainer_of(tmp_path / "joint")
     assert alone.resume()
-    assert next_losses(alone) == pytest.approx(expected, rel=1e-4)
+    assert next_losses(alone, STEPS) == pytest.approx(expected, rel=1e-4)
     wrong = trainer_of(tmp_path / "joint")
     wrong.resume()
     wrong.progress.epoch, wrong.progress.index = 0, 0
-    assert next_losses(wrong) != pytest.approx(expected, rel=1e-4)
+    assert next_losses(wrong, 5) != pytest.approx(expected[:5], rel=1e-4)
 
 
 def test_auto_shares_what_would_fill_half_of_a_gpu() -> None:

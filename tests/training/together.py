@@ -37,7 +37,7 @@ def _member(rank: int, size: int, meeting: Path, work: Callable[..., Any], argum
     dist.destroy_process_group()
 
 
-def next_losses(trainer: Trainer, steps: int = 50) -> list[float]:
+def next_losses(trainer: Trainer, steps: int) -> list[float]:
     """The losses of the next steps, summed over all tokens."""
     found, before = [], trainer.progress.loss_sum
     for _ in range(steps):

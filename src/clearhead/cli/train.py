@@ -113,6 +113,8 @@ def train(
     Several processes share every batch and end with one model, on one machine or on several with one run folder:
 
     torchrun --nproc-per-node 2 -m clearhead train pairs.tsv -o runs/mine
+
+    torchrun --nproc-per-node 2 --max-restarts 3 -m clearhead train pairs.tsv -o runs/mine --resume training.parallel=fsdp
     """
     names, settings = files_and_settings(what)
     if device is not None:

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clearhead.errors import ClearheadError
 from clearhead.events import Event, Listener
 from clearhead.locks import held
 from clearhead.recipe import Recipe, named
@@ -66,6 +67,10 @@ def train(
     It may be called in any thread, prints nothing by itself, and leaves random state, threads and signal handlers as
     they were. In the main thread SIGINT and SIGTERM save the run first, and then raise ``Interrupted``.
     """
+    if not resume and os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0":
+        raise ClearheadError(
+            "torchrun may restart this (--max-restarts): add --resume, so that it goes on where it was"
+        )
     folder = _new_folder() if output is None else Path(output)
     listener = listener_of(report, folder)
     with held(folder) if _leads() else nullcontext():
