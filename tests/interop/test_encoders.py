@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 
 from clearhead.costing import cost
 from clearhead.errors import UnsupportedModel
