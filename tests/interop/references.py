@@ -96,6 +96,23 @@ def distilbert(**settings: Any) -> Any:
     return transformers.DistilBertModel(transformers.DistilBertConfig(**(sizes | settings)))
 
 
+def encoder(name: str, head: str, **settings: Any) -> Any:
+    """An encoder of the newer kinds, by the names of its classes."""
+    config = getattr(transformers, f"{name}Config")(**(ENCODER_SIZES | settings))
+    return getattr(transformers, f"{name}{head}")(config)
+
+
+NARROW = {"embedding_size": 20}
+MODERN: dict[str, Any] = {
+    **{"local_attention": 4, "global_attn_every_n_layers": 2},
+    **{"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2},
+}
+albert = partial(encoder, "Albert", "ForMaskedLM", **NARROW)
+albert_classifier = partial(encoder, "Albert", "ForSequenceClassification", **NARROW, num_labels=5)
+electra = partial(encoder, "Electra", "Model", **NARROW)
+modernbert = partial(encoder, "ModernBert", "ForMaskedLM", **MODERN)
+
+
 RELATIVE: dict[str, Any] = {"relative_attention": True, "pos_att_type": "c2p|p2c", "position_biased_input": False}
 
 

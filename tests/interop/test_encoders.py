@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 
 from clearhead.costing import cost
 from clearhead.errors import UnsupportedModel
@@ -21,16 +20,8 @@ from tests.interop.test_parity import SOURCE, largest_difference, record, with_p
 
 __all__ = ["record"]
 
-SIZES = references.ENCODER_SIZES
-NARROW = {"embedding_size": 20}
-TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
-MODERN = {"local_attention": 4, "global_attn_every_n_layers": 2} | TOKENS
-
-
-def make(name: str, head: str, **settings: Any) -> Any:
-    config = getattr(transformers, f"{name}Config")(**(SIZES | settings))
-    return getattr(transformers, f"{name}{head}")(config)
-
+MODERN, NARROW = references.MODERN, references.NARROW
+make = references.encoder
 
 ENCODERS: dict[str, Callable[[str], Any]] = {
     "ModernBERT, as published: windows, two rotations": lambda head: make("ModernBert", head, **MODERN),

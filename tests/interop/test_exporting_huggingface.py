@@ -22,10 +22,13 @@ ARCHITECTURES = [
     *("marian", "bart", "mbart", "t5", "bert", "bert_classifier", "roberta", "roberta_classifier", "distilbert"),
     *("deberta", "deberta_v2", "gpt2", "bloom", "vit", "vit_classifier"),
     *("m2m100", "llama", "mistral", "qwen2", "qwen3", "phi", "gpt_neox"),
+    *("albert", "albert_classifier", "electra", "modernbert"),
 ]
-UNBOUNDED = ("marian", "m2m100", "llama", "mistral", "qwen2", "qwen3", "phi", "gpt_neox")
+UNBOUNDED = ("marian", "m2m100", "llama", "mistral", "qwen2", "qwen3", "phi", "gpt_neox", "modernbert")
 FORGOTTEN = {name: {"max_position_embeddings"} for name in UNBOUNDED}
-"""Settings that clearhead does not keep: sinusoids and rotations are computed for any length."""
+FORGOTTEN["modernbert"] |= {"global_attn_every_n_layers"}
+"""Settings that clearhead does not keep: sinusoids and rotations are computed for any length; `layer_types` is written
+in any case, and says more than which layer of so many is global."""
 
 LLAMA = [
     *("model.family=lm", "model.position.kind=rope", "model.norm.kind=rmsnorm", "model.feedforward.kind=gated"),

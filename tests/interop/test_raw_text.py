@@ -14,6 +14,7 @@ import clearhead
 from clearhead.errors import RecipeError
 from clearhead.interop import import_huggingface
 from clearhead.predictor import Predictor, TextWriter
+from clearhead.serving import work
 from tests.cli.typed import typed
 from tests.interop import folders, references
 
@@ -157,6 +158,20 @@ def test_run_answers_as_generate_does(name: str, made: Callable[[str], Whole], t
     expected = whole.right(QUESTIONS)
     assert done.stdout.splitlines() == expected
     assert len(set(expected)) > 4, "answers must differ"
+
+
+@pytest.mark.parametrize("name", ["BART", "GPT-2"])
+def test_a_server_answers_as_generate_does(name: str, made: Callable[[str], Whole]) -> None:
+    """What a worker of `clearhead serve` does with an imported model: whole answers, and the same in pieces."""
+    whole = made(name)
+    predictor, lines = clearhead.load(whole.file), QUESTIONS[:4]
+    asked = {"n_best": 1, "details": False, "verbatim": True, "settings": {}}
+    reply = work.answer(predictor, {"lines": lines, "numbers": list(range(len(lines)))} | asked)
+    assert [" ".join(answer.splitlines()) for (answer,) in reply["answers"]] == whole.right(lines)
+    stream, pieces = work.Stream(predictor, {"line": lines[0], "verbatim": True, "settings": {}}), []
+    while "done" not in (part := stream.advance()):
+        pieces.append(part["piece"])
+    assert " ".join(("".join(pieces) + part["rest"]).splitlines()) == whole.right(lines)[0]
 
 
 def test_a_wrong_start_is_noticed(made: Callable[[str], Whole]) -> None:

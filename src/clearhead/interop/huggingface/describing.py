@@ -182,7 +182,8 @@ def bloom(spec: ModelSpec) -> Description:
     return Description("bloom", "BloomConfig", "BloomForCausalLM", settings)
 
 
-def _bert_settings(spec: ModelSpec) -> dict[str, Any]:
+def bert_settings(spec: ModelSpec) -> dict[str, Any]:
+    """The settings that BERT and its relatives share."""
     return {
         "vocab_size": spec.vocabulary.source,
         "hidden_size": at(spec, "encoder.width", 8),
@@ -198,7 +199,8 @@ def _bert_settings(spec: ModelSpec) -> dict[str, Any]:
     } | token_ids(spec)
 
 
-def _named_classes(spec: ModelSpec) -> dict[str, Any]:
+def named_classes(spec: ModelSpec) -> dict[str, Any]:
+    """The labels of a classifier, and its head's dropout if that is its own."""
     if spec.family != "classifier":
         return {}
     labels = getattr(spec, "labels", []) or [f"LABEL_{number}" for number in range(at(spec, "classes", 2))]
@@ -211,7 +213,8 @@ def _named_classes(spec: ModelSpec) -> dict[str, Any]:
     return found
 
 
-def _form(spec: ModelSpec, name: str, images: bool = False) -> str:
+def form_of(spec: ModelSpec, name: str, images: bool = False) -> str:
+    """The class of a model with its head, if it has one."""
     if spec.family == "classifier":
         return f"{name}For{'Image' if images else 'Sequence'}Classification"
     return f"{name}ForMaskedLM" if getattr(spec, "head", "none") == "tokens" else f"{name}Model"
@@ -225,15 +228,15 @@ def _with_segments(spec: ModelSpec) -> dict[str, Any]:
 def bert(spec: ModelSpec) -> Description:
     """BERT: post-LN, learned positions."""
     size = {"max_position_embeddings": at(spec, "encoder.position.size", 64)}
-    settings = _bert_settings(spec) | size | _with_segments(spec) | _named_classes(spec)
-    return Description("bert", "BertConfig", _form(spec, "Bert"), settings)
+    settings = bert_settings(spec) | size | _with_segments(spec) | named_classes(spec)
+    return Description("bert", "BertConfig", form_of(spec, "Bert"), settings)
 
 
 def roberta(spec: ModelSpec) -> Description:
     """RoBERTa: positions start after the padding's id."""
     rows = at(spec, "encoder.position.size", 64) + at(spec, "encoder.position.offset", 0)
-    settings = _bert_settings(spec) | {"max_position_embeddings": rows} | _with_segments(spec) | _named_classes(spec)
-    return Description("roberta", "RobertaConfig", _form(spec, "Roberta"), settings)
+    settings = bert_settings(spec) | {"max_position_embeddings": rows} | _with_segments(spec) | named_classes(spec)
+    return Description("roberta", "RobertaConfig", form_of(spec, "Roberta"), settings)
 
 
 def distilbert(spec: ModelSpec) -> Description:
@@ -250,7 +253,7 @@ def distilbert(spec: ModelSpec) -> Description:
         "initializer_range": spec.init.std,
         "max_position_embeddings": at(spec, "encoder.position.size", 64),
     } | token_ids(spec)
-    return Description("distilbert", "DistilBertConfig", _form(spec, "DistilBert"), settings)
+    return Description("distilbert", "DistilBertConfig", form_of(spec, "DistilBert"), settings)
 
 
 def _deberta_settings(spec: ModelSpec) -> dict[str, Any]:
@@ -258,7 +261,7 @@ def _deberta_settings(spec: ModelSpec) -> dict[str, Any]:
     biased = at(spec, "encoder.position.kind", "none") == "learned"
     span = at(spec, "encoder.attention.span", 64)
     positions = at(spec, "encoder.position.size", 512) if biased else span
-    return _bert_settings(spec) | {
+    return bert_settings(spec) | {
         "relative_attention": True,
         "pos_att_type": "|".join(terms),
         "max_relative_positions": -1 if span == positions else span,
@@ -269,7 +272,7 @@ def _deberta_settings(spec: ModelSpec) -> dict[str, Any]:
 
 def deberta(spec: ModelSpec) -> Description:
     """DeBERTa, version 1."""
-    return Description("deberta", "DebertaConfig", _form(spec, "Deberta"), _deberta_settings(spec))
+    return Description("deberta", "DebertaConfig", form_of(spec, "Deberta"), _deberta_settings(spec))
 
 
 def deberta_v2(spec: ModelSpec) -> Description:
@@ -281,21 +284,21 @@ def deberta_v2(spec: ModelSpec) -> Description:
         own["norm_rel_ebd"] = "layer_norm"
     if at(spec, "encoder.attention.shared_projections", False):
         own["share_att_key"] = True
-    return Description("deberta-v2", "DebertaV2Config", _form(spec, "DebertaV2"), _deberta_settings(spec) | own)
+    return Description("deberta-v2", "DebertaV2Config", form_of(spec, "DebertaV2"), _deberta_settings(spec) | own)
 
 
 def vit(spec: ModelSpec) -> Description:
     """ViT: pre-LN over patches."""
     height, width = at(spec, "patches.height", 8), at(spec, "patches.width", 8)
-    settings = _bert_settings(spec) | {
+    settings = bert_settings(spec) | {
         "image_size": height if height == width else (height, width),
         "patch_size": at(spec, "patches.size", 1),
         "num_channels": at(spec, "patches.channels", 1),
     }
     for name in ("vocab_size", "type_vocab_size", "pad_token_id", "bos_token_id", "eos_token_id"):
         del settings[name]
-    named = {name: value for name, value in _named_classes(spec).items() if name != "classifier_dropout"}
-    return Description("vit", "ViTConfig", _form(spec, "ViT", images=True), settings | named)
+    named = {name: value for name, value in named_classes(spec).items() if name != "classifier_dropout"}
+    return Description("vit", "ViTConfig", form_of(spec, "ViT", images=True), settings | named)
 
 
 DESCRIPTIONS: dict[str, tuple[Callable[[ModelSpec], Description], ...]] = {

@@ -22,6 +22,7 @@ from clearhead.interop.exporting.torch_export import quiet
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.describing import DESCRIPTIONS, IMAGES, Description
 from clearhead.interop.huggingface.describing_decoders import DECODERS
+from clearhead.interop.huggingface.describing_encoders import ENCODERS, albert
 from clearhead.interop.huggingface.generation import written_generation
 from clearhead.interop.huggingface.tokenizer_files import MADE_BY, written_files
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan
@@ -72,7 +73,7 @@ def _best_candidate(saved: SavedModel) -> tuple[_Candidate, dict[str, Tensor]]:
     """The first architecture that expresses the model exactly, with its tensors."""
     spec = saved.recipe.model
     descriptions = IMAGES if getattr(spec, "patches", None) is not None else DESCRIPTIONS.get(spec.family, ())
-    descriptions += DECODERS if spec.family == "lm" else ()
+    descriptions += {"lm": DECODERS, "encoder": ENCODERS, "classifier": (albert,)}.get(spec.family, ())
     if not descriptions:
         raise UnsupportedModel(f"Hugging Face has no architecture for the family {spec.family} that clearhead knows")
     nearest: _Candidate | None = None
