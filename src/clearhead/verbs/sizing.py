@@ -6,7 +6,15 @@ They were chosen on dev data: ``python -m benchmarks.learning``, docs/evidence/q
 from dataclasses import dataclass
 
 from clearhead.machine import cores
-from clearhead.recipe import DEFAULT_MINUTES, DecoderSpec, EncoderSpec, Recipe, RotarySpec, Seq2SeqSpec, Settings
+from clearhead.recipe import (
+    DEFAULT_MINUTES,
+    Recipe,
+    RotarySpec,
+    Seq2SeqSpec,
+    Settings,
+    TransformerDecoderSpec,
+    TransformerEncoderSpec,
+)
 
 _NOT_SHAPE = {"family", "vocabulary", "embedding", "init"}
 """Tables of ``[model]`` that say nothing about its layers, but for dropout."""
@@ -41,7 +49,9 @@ def sized_by_budget(recipe: Recipe, stated: Settings) -> tuple[Recipe, str]:
     training, model = recipe.training, recipe.model
     if training.steps is not None or training.epochs is not None or not isinstance(model, Seq2SeqSpec):
         return recipe, ""
-    if not isinstance(model.encoder, EncoderSpec) or not isinstance(model.decoder, DecoderSpec):  # recurrent
+    if not isinstance(model.encoder, TransformerEncoderSpec) or not isinstance(
+        model.decoder, TransformerDecoderSpec
+    ):  # recurrent
         return recipe, ""
     if any(key[0] == "model" and key[1] not in _NOT_SHAPE and "dropout" not in key for key in stated):
         return recipe, ""
