@@ -28,43 +28,44 @@ from clearhead.recipe import read_recipe
 from clearhead.training.optimizer import make_optimizers
 from clearhead.training.preparation import Prepared, prepare
 
-_SMALL = ["model.width=128", "model.heads=4", "model.feedforward.width=512"]
 _ROPE = ["model.position.kind=rope"]
+_4_2 = [*_ROPE, "model.encoder.layers=4", "model.decoder.layers=2"]
+_BASE = [*_4_2, "model.width=128", "model.feedforward.width=512"]
+"""Rows named "+ …" add one thing to this."""
 SETTINGS: dict[str, list[str]] = {
     "defaults": [],
+    "defaults + rope": _ROPE,
+    "defaults + rope, 4+2 layers": _4_2,
+    "width 128, 4+2 layers, rope": _BASE,
     # positions
-    "rope": _ROPE,
-    "shaw": ["model.position.kind=shaw"],
-    "t5": ["model.position.kind=t5"],
+    "+ sinusoids": [*_BASE, "model.position.kind=sinusoidal"],
+    "+ shaw": [*_BASE, "model.position.kind=shaw"],
+    "+ t5": [*_BASE, "model.position.kind=t5"],
     # sizes
-    "width 128": [*_ROPE, *_SMALL],
-    "width 256, net 512": [*_ROPE, "model.width=256", "model.heads=4", "model.feedforward.width=512"],
-    "4+1 layers": [*_ROPE, "model.encoder.layers=4", "model.decoder.layers=1"],
-    "4+2 layers": [*_ROPE, "model.encoder.layers=4", "model.decoder.layers=2"],
-    "2+2 layers": [*_ROPE, "model.layers=2"],
+    "+ 3+3 layers": [*_BASE, "model.layers=3"],
+    "+ 4+1 layers": [*_BASE, "model.decoder.layers=1"],
+    "+ 6+2 layers": [*_BASE, "model.encoder.layers=6"],
+    "+ 8 heads": [*_BASE, "model.heads=8"],
+    "+ net of 256": [*_BASE, "model.feedforward.width=256"],
+    "+ gated net": [*_BASE, "model.feedforward.kind=gated", "model.feedforward.width=344"],
+    "+ width 96": [*_BASE, "model.width=96", "model.feedforward.width=384"],
     # batches
-    "256 tokens": [*_ROPE, "training.batch_tokens=256"],
-    "1,024 tokens": [*_ROPE, "training.batch_tokens=1024"],
-    "mixed lengths": [*_ROPE, "training.window=1"],
+    "+ 256 tokens": [*_BASE, "training.batch_tokens=256"],
+    "+ 1,024 tokens": [*_BASE, "training.batch_tokens=1024"],
+    "+ mixed lengths": [*_BASE, "training.window=1"],
     # optimizer and schedule
-    "rate 0.0005": [*_ROPE, "training.optimizer.rate=0.0005"],
-    "rate 0.002": [*_ROPE, "training.optimizer.rate=0.002"],
-    "linear": [*_ROPE, "training.schedule.kind=linear"],
-    "warm-up 0.1": [*_ROPE, "training.schedule.warmup=0.1"],
-    "muon": [*_ROPE, "training.optimizer.kind=muon"],
-    "muon, 2,048 tokens": [*_ROPE, "training.optimizer.kind=muon", "training.batch_tokens=2048"],
-    "average 0.99": [*_ROPE, "training.average=0.99"],
+    "+ rate 0.002": [*_BASE, "training.optimizer.rate=0.002"],
+    "+ rate 0.004": [*_BASE, "training.optimizer.rate=0.004"],
+    "+ linear": [*_BASE, "training.schedule.kind=linear"],
+    "+ warm-up 0.1": [*_BASE, "training.schedule.warmup=0.1"],
+    "+ muon": [*_BASE, "training.optimizer.kind=muon"],
+    "+ muon, 1,024 tokens": [*_BASE, "training.optimizer.kind=muon", "training.batch_tokens=1024"],
+    "+ average 0.99": [*_BASE, "training.average=0.99"],
     # regularisation
-    "no dropout": [*_ROPE, "model.dropout.residual=0", "model.dropout.embedding=0"],
-    "no smoothing": [*_ROPE, "training.label_smoothing=0"],
+    "+ no dropout": [*_BASE, "model.dropout.residual=0", "model.dropout.embedding=0"],
+    "+ no smoothing": [*_BASE, "training.label_smoothing=0"],
     # tokens
-    "pieces of letters": [*_ROPE, "data.source.kind=bpe", "data.source.size=300"],
-    # several at once
-    "4+2 layers, linear, rate 0.002": [
-        *(*_ROPE, "model.encoder.layers=4", "model.decoder.layers=2", "training.schedule.kind=linear"),
-        "training.optimizer.rate=0.002",
-    ],
-    "4+1 layers, muon": [*_ROPE, "model.encoder.layers=4", "model.decoder.layers=1", "training.optimizer.kind=muon"],
+    "+ pieces of letters": [*_BASE, "data.source.kind=bpe", "data.source.size=300"],
 }
 TIMED = 24
 """Steps by which the time of a step is measured; the median counts."""
@@ -131,6 +132,7 @@ def studied(name: str, seed: int, asked: argparse.Namespace) -> dict[str, Any]:
     settings = settings_of(name, seed, asked)
     folder = asked.study / f"{_folder(name)}-{seed}"
     started = time.process_time()
+    settings += [f"training.evaluate_every={plan['steps']}"]  # steps are trained, not evaluations
     run = clearhead.train(None, folder, steps=plan["steps"], resume=folder.exists(), settings=settings)
     best = run.best or {}
     scores = {key.removeprefix("dev_"): value for key, value in best.items() if key.startswith("dev_")}

@@ -84,11 +84,20 @@ from clearhead.recipe.stack import (
     dropout_rate,
 )
 from clearhead.recipe.stored import FORMAT, VERSION, Header, read_header
-from clearhead.recipe.training import AdaptersSpec, DecodingSpec, MaskingSpec, OptimizerSpec, ScheduleSpec, TrainingSpec
+from clearhead.recipe.training import (
+    DEFAULT_MINUTES,
+    AdaptersSpec,
+    DecodingSpec,
+    MaskingSpec,
+    OptimizerSpec,
+    ScheduleSpec,
+    TrainingSpec,
+)
 from clearhead.recipe.vocabulary import EmbeddingSpec, VocabularySpec
 from clearhead.recipe.writing import recipe_table, recipe_toml
 
 __all__ = [
+    "DEFAULT_MINUTES",
     "FORMAT",
     "TASKS",
     "VERSION",
