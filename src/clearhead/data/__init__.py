@@ -5,6 +5,7 @@ from clearhead.data.arrays import (
     EncodedPairs,
     EncodedTexts,
     EncodedWindows,
+    all_sizes,
     read_encoded,
     read_texts,
     write_encoded,
@@ -21,7 +22,6 @@ from clearhead.data.batches import (
     make_batch,
     padding_share,
     picture_batch,
-    plan_epoch,
     window_batch,
 )
 from clearhead.data.check import Finding, Findings, check_corpus
@@ -49,6 +49,7 @@ from clearhead.data.lines import decoded, first_line, read_lines
 from clearhead.data.masking import Masker
 from clearhead.data.pictures import EncodedPictures, pixels_of, read_pictures, write_pictures
 from clearhead.data.piece_tokenizer import PieceTokenizer
+from clearhead.data.plans import EpochPlan
 from clearhead.data.sequences import beginning, pieces, windows
 from clearhead.data.skipped import BadLine, Skipped
 from clearhead.data.stream import arriving_lines
@@ -91,6 +92,7 @@ __all__ = [
     "EncodedTexts",
     "EncodedWindows",
     "EnglishWords",
+    "EpochPlan",
     "Example",
     "Finding",
     "Findings",
@@ -110,6 +112,7 @@ __all__ = [
     "TokenBatch",
     "TrainTexts",
     "Where",
+    "all_sizes",
     "arriving_lines",
     "beginning",
     "check_corpus",
@@ -132,7 +135,6 @@ __all__ = [
     "picture_batch",
     "pieces",
     "pixels_of",
-    "plan_epoch",
     "pronunciations",
     "read_corpus",
     "read_encoded",

@@ -4,7 +4,7 @@ One side of a part is two files: all ids one after the other, and the place wher
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
@@ -21,6 +21,10 @@ Frames = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequenc
 """The tokens before and after every source, and before and after every target."""
 
 
+_MANY = 1 << 20
+"""Examples that are looked at together."""
+
+
 @dataclass(frozen=True)
 class Side:
     """The ids of one side: line i is ``ids[starts[i] : starts[i + 1]]``."""
@@ -32,6 +36,11 @@ class Side:
     def lengths(self) -> NDArray[np.int64]:
         """Tokens of every line."""
         return np.diff(self.starts)
+
+    def lengths_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Tokens of these lines; of the others nothing is read."""
+        lengths: NDArray[np.int64] = self.starts[rows + 1] - self.starts[rows]
+        return lengths
 
     def line(self, index: int) -> NDArray[np.uint32]:
         """The ids of one line."""
@@ -46,9 +55,8 @@ class Encoded(Protocol):
     def too_long(self) -> int:
         """How many examples were longer than ``data.max_length``."""
 
-    @property
-    def sizes(self) -> tuple[NDArray[np.int64], ...]:
-        """Tokens of every example as a batch holds them; one array for each side that is padded."""
+    def sizes_of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Tokens of these examples as a batch holds them; one array for each side that is padded."""
 
     @property
     def tokens(self) -> int:
@@ -70,10 +78,9 @@ class EncodedPairs:
     def __len__(self) -> int:
         return len(self.source.starts) - 1
 
-    @property
-    def sizes(self) -> tuple[NDArray[np.int64], ...]:
+    def sizes_of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         """Tokens of source and target, each with </s>."""
-        return self.source.lengths + (not self.framed), self.target.lengths + 1
+        return self.source.lengths_of(rows) + (not self.framed), self.target.lengths_of(rows) + 1
 
     @property
     def tokens(self) -> int:
@@ -94,25 +101,34 @@ class EncodedTexts:
     def __len__(self) -> int:
         return len(self.text.starts) - 1
 
-    @property
-    def sizes(self) -> tuple[NDArray[np.int64], ...]:
-        """Tokens of every line, its specials among them."""
-        return (self.text.lengths,)
+    def sizes_of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Tokens of the lines, their specials among them."""
+        return (self.text.lengths_of(rows),)
 
     @property
     def tokens(self) -> int:
         """All tokens, the specials among them."""
-        return int(self.sizes[0].sum())
+        return int(self.text.starts[-1])
 
 
 @dataclass(frozen=True)
 class EncodedWindows(EncodedTexts):
     """Lines whose tokens are predicted one after the other: the last is never fed in, the first never predicted."""
 
+    def sizes_of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Tokens of the lines that are predicted."""
+        return (self.text.lengths_of(rows) - 1,)
+
     @property
-    def sizes(self) -> tuple[NDArray[np.int64], ...]:
-        """Tokens of every line that are predicted."""
-        return (self.text.lengths - 1,)
+    def tokens(self) -> int:
+        """All tokens that are predicted."""
+        return int(self.text.starts[-1]) - len(self)
+
+
+def all_sizes(examples: Encoded) -> Iterator[tuple[NDArray[np.int64], ...]]:
+    """The sizes of all examples, many at once."""
+    for start in range(0, len(examples), _MANY):
+        yield examples.sizes_of(np.arange(start, min(start + _MANY, len(examples))))
 
 
 def write_encoded(

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from clearhead.costing import require_training_memory
-from clearhead.data import Encoded
+from clearhead.data import Encoded, all_sizes
 from clearhead.evaluation import dev_scores, judge_of, scores_of_run
 from clearhead.events import Listener
 from clearhead.locks import held
@@ -145,7 +145,7 @@ def _require_memory(recipe: Recipe, examples: Encoded, parameters: int) -> None:
     spec, free = recipe.training, free_memory()
     roughly = BYTES_OF_A_PARAMETER * parameters + BYTES_OF_A_TOKEN * spec.batch_tokens
     if free is not None and roughly > free / 8:
-        longest = int(max(sizes.max() for sizes in examples.sizes))
+        longest = int(max(side.max() for sizes in all_sizes(examples) for side in sizes))
         require_training_memory(recipe, length=longest, examples=len(examples))
 
 

@@ -26,6 +26,10 @@ _inherited: dict[int, Callable[[Any], Any]] = {}
 """The functions of all pools, by number: forked processes inherit them, so that they need not be pickled."""
 
 
+class WorkerKilled(ClearheadError):
+    """A process of a pool was killed from outside; what it was working on is lost."""
+
+
 class WorkerPool(Generic[Job, Result]):
     """Applies ``work`` to jobs in forked processes, which share the model's memory; results keep the order of the jobs.
 
@@ -91,11 +95,11 @@ def _result(future: Future[Result]) -> Result:
 
 
 def _broken(call: Callable[..., Value], *arguments: Any) -> Value:
-    """Call; if a worker process is gone, raise a clear error."""
+    """Call; if a worker process is gone, say so."""
     try:
         return call(*arguments)
     except BrokenProcessPool:
-        raise ClearheadError(
+        raise WorkerKilled(
             "a worker process was killed, perhaps because there was not enough memory: "
             "use fewer --threads or a smaller decoding.batch_tokens"
         ) from None
