@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from clearhead.data.bulk import BulkEncoder, Rows
 from clearhead.data.tokens import Codec
+from clearhead.data.working import Columns, results_of
 
 Frames = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 """The tokens before and after every source, and before and after every target."""
@@ -132,7 +133,7 @@ def all_sizes(examples: Encoded) -> Iterator[tuple[NDArray[np.int64], ...]]:
 
 
 def write_encoded(
-    blocks: Iterable[Sequence[Sequence[str]]],
+    blocks: Iterable[Columns],
     source: Codec,
     target: Codec,
     folder: Path,
@@ -148,16 +149,20 @@ def write_encoded(
     """
     folder.mkdir(parents=True, exist_ok=True)
     left, right = BulkEncoder(source), BulkEncoder(target)
+
+    def encoded(block: Columns) -> tuple[Rows, Rows, int]:
+        s, t = (encoder.encode(texts) for encoder, texts in zip((left, right), block, strict=True))
+        fits = (np.minimum(s.lengths, t.lengths) > 0) & (np.maximum(s.lengths, t.lengths) <= max_length)
+        s, t = _only(s, fits), _only(t, fits)
+        return (s, t, len(fits)) if frames is None else (_framed(s, *frames[0]), _framed(t, *frames[1]), len(fits))
+
     pairs, kept = 0, 0
     with _Writer(folder / f"{name}.source") as sources, _Writer(folder / f"{name}.target") as targets:
-        for block in blocks:
-            s, t = (encoder.encode(texts) for encoder, texts in zip((left, right), block, strict=True))
-            fits = (np.minimum(s.lengths, t.lengths) > 0) & (np.maximum(s.lengths, t.lengths) <= max_length)
-            s, t = _only(s, fits), _only(t, fits)
-            sources.add(s if frames is None else _framed(s, *frames[0]))
-            targets.add(t if frames is None else _framed(t, *frames[1]))
-            pairs += len(fits)
-            kept += int(fits.sum())
+        for s, t, count in results_of(blocks, encoded):
+            sources.add(s)
+            targets.add(t)
+            pairs += count
+            kept += len(s.lengths)
     info = {"pairs": kept, "too_long": pairs - kept} | ({} if frames is None else {"framed": True})
     (folder / f"{name}.json").write_text(json.dumps(info), encoding="utf-8")
 
@@ -186,7 +191,7 @@ def read_encoded(folder: Path, name: str) -> EncodedPairs:
 
 
 def write_texts(
-    blocks: Iterable[Sequence[Sequence[str]]],
+    blocks: Iterable[Columns],
     codec: Codec,
     folder: Path,
     name: str,
@@ -202,15 +207,20 @@ def write_texts(
     """
     folder.mkdir(parents=True, exist_ok=True)
     encoder, too_long = BulkEncoder(codec), 0
+
+    def encoded(block: Columns) -> tuple[Rows, int, NDArray[np.int64]]:
+        *given, texts = block
+        found = encoder.encode(texts)
+        rows = [cut(ids) for ids in found.lists()]
+        numbers = np.array([labels[label] for label in given[0]] if labels is not None else (), dtype=np.int64)
+        repeated = np.repeat(numbers, [len(row) for row in rows]) if labels is not None else numbers
+        return _joined(rows), int((found.lengths > max_length).sum()), repeated
+
     with _Writer(folder / f"{name}.text") as lines, (folder / f"{name}.labels").open("wb") as classes:
-        for *given, texts in blocks:
-            encoded = encoder.encode(texts)
-            too_long += int((encoded.lengths > max_length).sum())
-            rows = [cut(ids) for ids in encoded.lists()]
-            lines.add(_joined(rows))
-            if labels is not None:
-                numbers = np.array([labels[label] for label in given[0]], dtype=np.int64)
-                classes.write(np.repeat(numbers, [len(row) for row in rows]).tobytes())
+        for rows, long, numbers in results_of(blocks, encoded):
+            lines.add(rows)
+            too_long += long
+            classes.write(numbers.tobytes())
     (folder / f"{name}.json").write_text(json.dumps({"too_long": too_long}), encoding="utf-8")
 
 

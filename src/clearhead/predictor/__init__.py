@@ -24,8 +24,8 @@ from clearhead.predictor.pronouncer import Pronouncer
 from clearhead.predictor.shards import Shard, ShardAnswers, ShardFolder, ShardJob, shard_answers, shard_jobs, shards_of
 from clearhead.predictor.teaching import forced_batches
 from clearhead.predictor.unknown import UnknownCharacters, unknown_words
-from clearhead.workers import WorkerKilled, WorkerPool, leave_with, one_thread
 from clearhead.predictor.writer import TextWriter, TracedId
+from clearhead.workers import WorkerKilled, WorkerPool, leave_with, one_thread
 
 __all__ = [
     "CUT",

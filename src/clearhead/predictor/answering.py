@@ -9,8 +9,8 @@ from clearhead.data import format_of
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.lines import Line, jobs_of
 from clearhead.predictor.unknown import unknown_words
-from clearhead.workers import WorkerPool
 from clearhead.recipe import DecodingSpec
+from clearhead.workers import WorkerPool
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from clearhead.data import GIVEN, Corpus, Encoded, EpochPlan, all_sizes, codecs_of, format_of, read_corpus
+from clearhead.data import GIVEN, Corpus, Encoded, Progress, all_sizes, codecs_of, format_of, read_corpus, unwatched
 from clearhead.errors import DamagedFile, DataError, NewerFile, Problem, RecipeError
 from clearhead.files import write_whole
 from clearhead.locks import held
+from clearhead.machine import cores
 from clearhead.models import Model, SavedModel, build, count_parameters, load_model, save_model
 from clearhead.recipe import Recipe, StackSpec, read_recipe, recipe_from, recipe_table, recipe_toml
 from clearhead.training.clock import TimeBudget
@@ -108,14 +109,22 @@ class Prepared:
         return _tokenizers(self.codecs)
 
 
-def prepare(recipe: Recipe, folder: Path, group: ProcessGroup = SINGLE, *, start: Start | None = None) -> Prepared:
+def prepare(
+    recipe: Recipe,
+    folder: Path,
+    group: ProcessGroup = SINGLE,
+    *,
+    start: Start | None = None,
+    progress: Progress = unwatched,
+) -> Prepared:
     """Read, check and encode the data, learn tokenizers, fix the number of steps; if it fails, nothing is left.
 
     With ``start``, the tokenizers are that model's, and ``data/start.safetensors`` is what training begins with.
+    ``progress`` is told how far reading and encoding are.
     """
     notes: list[str] = []
     with held(folder):
-        corpus = _read(recipe, folder)
+        corpus = _read(recipe, folder, progress)
         asked = recipe_table(recipe)
         known = None if start is None else start.known()
         codecs, recipe = objective_of(recipe).learn(corpus, known)
@@ -271,10 +280,11 @@ def _only_copies(folder: Path, recipe: Recipe) -> list[Path]:
     return [folder / "data" / file.name for file in files if os.path.abspath(file.parent) == inside]  # noqa: PTH100
 
 
-def _read(recipe: Recipe, folder: Path) -> Corpus[Any]:
+def _read(recipe: Recipe, folder: Path, progress: Progress = unwatched) -> Corpus[Any]:
     """The data of a run, each file read once; what is kept of them on the way takes room in the run folder."""
-    writable = os.access(folder, os.W_OK)
-    return read_corpus(recipe.data, format_of(recipe.model), folder if writable else None)
+    room = folder if os.access(folder, os.W_OK) else None
+    workers = recipe.training.threads or cores()
+    return read_corpus(recipe.data, format_of(recipe.model), room, workers=workers, progress=progress)
 
 
 def _restored(folder: Path, manifest: Manifest, corpus: Corpus[Any], objective: Objective[Any, Any, Any]) -> list[str]:

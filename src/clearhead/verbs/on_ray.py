@@ -26,6 +26,8 @@ BLOCK = 1 << 18
 """Bytes of lines that an actor gets at once, roughly: what is done again if it is killed."""
 OBJECT_STORE = 200 << 20
 """Memory for what is on its way, if a cluster is started here: the stream needs no more."""
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""How Ray is told to use 127.0.0.1 alone, for a cluster that is on one machine."""
 Parcel = dict[str, Any]
 """A row of the stream."""
 
@@ -64,7 +66,7 @@ def answers_on_ray(
         shards = [{"shard": number, "file": os.path.abspath(file)} for number, file in enumerate(files)]  # noqa: PTH100
         answered = (
             ray.data.from_items(shards, override_num_blocks=len(shards))
-            .flat_map(_Reading(read_as, question), num_cpus=0.25)
+            .flat_map(_Reading(read_as, question), num_cpus=0.25, concurrency=max(1, actors // 8))
             .map(_Answering, fn_constructor_args=(model,), concurrency=actors, num_cpus=1 if cores > actors else 0.5)
         )
         for row in answered.iter_rows():
@@ -75,6 +77,9 @@ def answers_on_ray(
 def _cluster() -> Iterator[Any]:
     """Ray, connected to the cluster that runs; without one, to one that is started here, and ended."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    here = not os.environ.get("RAY_ADDRESS")
+    if here:
+        os.environ |= LOOPBACK
     try:
         import ray
         import ray.data
@@ -84,10 +89,8 @@ def _cluster() -> Iterator[Any]:
         yield ray
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-    if os.environ.get("RAY_ADDRESS"):
-        ray.init(**quiet)
-    else:
-        ray.init(**quiet, include_dashboard=False, object_store_memory=OBJECT_STORE, _node_ip_address="127.0.0.1")
+    started: dict[str, Any] = {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
+    ray.init(**quiet, **(started if here else {}))
     try:
         yield ray
     finally:
