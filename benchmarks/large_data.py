@@ -9,6 +9,7 @@ mapped from files is not counted, as the system drops it when it needs room.
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -88,17 +89,24 @@ def _private(process: int) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon", "RssShmem"))) * 1024
 
 
+def cpu() -> float:
+    """Seconds of a core that this process, and its workers that have ended, took: a busy machine does not count."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(part.ru_utime + part.ru_stime for part in used)
+
+
 @contextmanager
 def timed(owner: Any, name: str, times: dict[str, float]) -> Iterator[None]:
     """Add up how long a function takes."""
     original = getattr(owner, name)
 
     def measured(*arguments: Any, **named: Any) -> Any:
-        start = time.perf_counter()
+        start, before = time.perf_counter(), cpu()
         try:
             return original(*arguments, **named)
         finally:
             times[STAGES[name]] = times.get(STAGES[name], 0.0) + time.perf_counter() - start
+            times[f"{STAGES[name]} cpu"] = times.get(f"{STAGES[name]} cpu", 0.0) + cpu() - before
 
     with patch.object(owner, name, measured):
         yield

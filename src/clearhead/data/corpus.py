@@ -66,10 +66,11 @@ class Corpus(Generic[E]):
 
     def train_columns(self) -> TextBlocks[SpooledBlock]:
         """Only their texts: of each block the columns, in the order of ``format.columns``."""
-        workers = self.workers if self._spool.size >= LARGE else 1
-        total = self.train_size + (len(self.dev) + len(self.test) if any(self._shares) else 0)
         kept = partial(iter, self._spool)
-        return TextBlocks(kept, self._columns_of, workers=workers, progress=self.progress, total=total)
+        if self._spool.size < LARGE:
+            return TextBlocks(kept, self._columns_of)
+        total = self.train_size + (len(self.dev) + len(self.test) if any(self._shares) else 0)
+        return TextBlocks(kept, self._columns_of, workers=self.workers, progress=self.progress, total=total)
 
     def _columns_of(self, block: SpooledBlock) -> Sequence[Sequence[str]]:
         return _chosen(block, _parts(block.places, self._shares) == _TRAIN).columns
@@ -118,7 +119,7 @@ def read_corpus(
     """Read what ``[data]`` names, every file once: dev and test into memory, training examples into a spool on disk.
 
     ``folder`` is where the spool is made, if it takes more than a few megabytes; the temporary folder without it. Large
-    files are parsed by so many ``workers``; ``progress`` is told how many bytes are read.
+    files are parsed by so many ``workers``, and ``progress`` is told how many bytes of them are read.
     """
     if spec.task == "none" and spec.train is None:
         raise DataError(f"nothing to train on: name a file of {format.name}, a task, or data.train in the recipe")
@@ -130,8 +131,10 @@ def read_corpus(
     if spec.task != "none" or spec.train is None:
         blocks = (_packed(block, format) for block in _task_blocks(spec, format))
     else:
-        scan = Scan(format, spec.train, _counting(fingerprint.watching, spec.train, progress))
-        blocks, layout = _good(scan, skipped, workers if _bytes(spec.train) >= LARGE else 1), scan.layout
+        large = _bytes(spec.train) >= LARGE
+        watching = _counting(fingerprint.watching, spec.train, progress) if large else fingerprint.watching
+        scan = Scan(format, spec.train, watching)
+        blocks, layout = _good(scan, skipped, workers if large else 1), scan.layout
         notes += scan.notes
     for block in blocks:
         few.watch(block)

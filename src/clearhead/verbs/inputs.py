@@ -174,7 +174,7 @@ def _require_one_pipe(parts: Mapping[str, Any]) -> None:
 
 
 def _family(file: str) -> str | None:
-    """The family that a file, or the first of a pattern, is for, if name and first line tell; what is wrong is reported later."""
+    """The family that a file, or the first of a pattern, is for, if they tell; errors come later."""
     from clearhead.data import column_names, family_of_columns, files_of, first_line, is_table, kind_of, named_family
 
     file = files_of(file)[0]

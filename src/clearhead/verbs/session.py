@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 
 from clearhead.costing import require_training_memory
-from clearhead.data import Encoded, all_sizes
+from clearhead.data import Encoded, Progress, all_sizes
 from clearhead.evaluation import dev_scores, judge_of, scores_of_run
-from clearhead.events import Listener
+from clearhead.events import Event, Listener, ignore
 from clearhead.locks import held
 from clearhead.machine import free_memory
 from clearhead.models import Model, SavedModel, build, count_parameters, device_of, load_model, save_model
@@ -40,6 +40,8 @@ from clearhead.training import (
     tuned,
 )
 
+TELL_EVERY = 0.25
+"""Seconds between two events about the preparation."""
 BYTES_OF_A_PARAMETER, BYTES_OF_A_TOKEN = 20, 1 << 16
 """What training takes, roughly: weights, gradients, Adam's two and the average; and what a wide token leaves behind."""
 
@@ -53,7 +55,7 @@ def train_in(
         stated = StatedRecipe(stated)
     torch.set_num_threads(threads_for_each(stated.recipe.training.threads))
     with open_process_group() as group, held(folder) if group.leads else nullcontext():
-        run, begun = _prepared(stated, folder, group, resume=resume)
+        run, begun = _prepared(stated, folder, group, listener, resume=resume)
         torch.set_num_threads(threads_for_each(run.recipe.training.threads))  # those that the run began with
         with fast_products(run.recipe.training):
             trainer = _trained(run, group, listener, resume=begun, started=started)
@@ -61,14 +63,29 @@ def train_in(
             _conclude(run, trainer)
 
 
-def _prepared(stated: StatedRecipe, folder: Path, group: ProcessGroup, *, resume: bool) -> tuple[Prepared, bool]:
+def _prepared(
+    stated: StatedRecipe, folder: Path, group: ProcessGroup, listener: Listener | None, *, resume: bool
+) -> tuple[Prepared, bool]:
     """The run in this folder, and whether it was there: if not, the leader prepares it, and the others wait."""
     if not group.leads:
         begun = group.from_leader(False)
         return reopen(folder), bool(begun)
-    run, begun = opened(stated, folder, group, resume=resume)
+    run, begun = opened(stated, folder, group, resume=resume, progress=_telling(listener or ignore))
     group.from_leader(begun)
     return run, begun
+
+
+def _telling(listener: Listener) -> Progress:
+    """Tells a listener how far the preparation is, a few times a second."""
+    told = 0.0
+
+    def tell(stage: str, done: int, total: int | None) -> None:
+        nonlocal told
+        if time.monotonic() - told >= TELL_EVERY or done == total:
+            told = time.monotonic()
+            listener(Event("prepare", step=done, steps=total, category=stage))
+
+    return tell
 
 
 def _trained(run: Prepared, group: ProcessGroup, listener: Listener | None, *, resume: bool, started: float) -> Trainer:
