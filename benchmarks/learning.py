@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 import clearhead
-from clearhead.data import plan_epoch
+from clearhead.data import EpochPlan
 from clearhead.models import build, count_parameters
 from clearhead.recipe import read_recipe
 from clearhead.training.optimizer import make_optimizers
@@ -77,7 +77,7 @@ def seconds_per_step(run: Prepared) -> float:
     spec, objective = run.recipe.training, run.objective
     model: Any = build(run.recipe, seed=0).train()
     optimizers = make_optimizers(model, spec.optimizer)
-    plan = plan_epoch(run.examples, seed=1, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window)
+    plan = list(EpochPlan(run.examples, seed=1, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window))
     times = []
     for rows in plan[:TIMED]:
         before = time.process_time()

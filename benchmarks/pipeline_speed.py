@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from clearhead.data import EncodedPairs, make_batch, padding_share, plan_epoch
+from clearhead.data import EncodedPairs, EpochPlan, make_batch, padding_share
 from clearhead.models import Seq2Seq, build
 from clearhead.recipe import TrainingSpec, read_recipe
 from clearhead.training import batch_loss, prepare
@@ -64,7 +64,7 @@ def main() -> None:
         spec: TrainingSpec = run.recipe.training
         pairs = run.examples
         assert isinstance(pairs, EncodedPairs)
-        ours = plan_epoch(pairs, seed=0, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window)
+        ours = list(EpochPlan(pairs, seed=0, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window))
         tokens = float((pairs.target.lengths + 1).sum()) / len(ours)
         plans = {"ours": ours, "random": random_plan(pairs, tokens)}
         runs = {}

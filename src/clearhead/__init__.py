@@ -150,6 +150,7 @@ if TYPE_CHECKING:
     from clearhead.verbs import align as align
     from clearhead.verbs import answer_file as answer_file
     from clearhead.verbs import answer_lines as answer_lines
+    from clearhead.verbs import answer_shards as answer_shards
     from clearhead.verbs import check as check
     from clearhead.verbs import compare_engines as compare_engines
     from clearhead.verbs import compare_recipes as compare_recipes
@@ -178,7 +179,7 @@ _CONTENTS: dict[str, list[str]] = {
         *("load", "train", "Run", "evaluate", "check", "look", "score", "ScoredExample"),
         *("align", "Alignments"),
         *("study_heads", "prune", "Pruned", "PrunedSize"),
-        *("answer_lines", "answer_file", "AnswerStream", "vector_lines", "vector_file"),
+        *("answer_lines", "answer_file", "answer_shards", "AnswerStream", "vector_lines", "vector_file"),
         *("show", "cost", "crossover", "compare_recipes", "RecipeComparison", "recipe_and_data"),
         *("import_model", "export_model", "merge_adapters"),
         *("compare_engines", "EngineComparison"),

@@ -13,11 +13,11 @@ from typing import Literal
 class Event:
     """One thing that happened.
 
-    ``kind`` says what: a ``note`` or a ``warning`` for people, the ``start`` and the ``end`` of the steps, a few steps
-    of ``train``, an evaluation on ``dev``, or ``lines`` that were answered.
+    ``kind`` says what: a ``note`` or a ``warning`` for people, how far data are ready (``prepare``), the ``start`` and
+    the ``end`` of the steps, a few steps of ``train``, an evaluation on ``dev``, or ``lines`` that were answered.
     """
 
-    kind: Literal["note", "warning", "start", "train", "dev", "end", "lines"]
+    kind: Literal["note", "warning", "prepare", "start", "train", "dev", "end", "lines"]
     text: str = ""
     """One line for people."""
     step: int = 0
@@ -33,7 +33,8 @@ class Event:
     seconds_left: float | None = None
     """Time to the end at this pace; None while that is not known."""
     category: str = ""
-    """Of a warning: those of one category are about the same thing. Of a start: ``training``, or nothing for lines."""
+    """Of a warning: those of one category are about the same thing. Of a start: ``training``, or nothing for lines. Of
+    a preparation: ``reading``, counted in bytes, or ``encoding``, counted in examples."""
 
     def __str__(self) -> str:
         return self.text

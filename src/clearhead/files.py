@@ -1,5 +1,6 @@
-"""Atomic writes of files and folders, and checksums of files."""
+"""Atomic writes of files and folders, checksums of files, and files by a pattern."""
 
+import glob
 import hashlib
 import os
 import shutil
@@ -94,6 +95,22 @@ def exists(path: str | Path) -> bool:
         return Path(path).exists()
     except (OSError, ValueError):  # too long, or with a null byte
         return False
+
+
+def is_pattern(word: str | Path) -> bool:
+    """Whether a word is a pattern for names of files (``in/*.txt``): not if there is a file of this very name."""
+    return glob.has_magic(str(word)) and not exists(word)
+
+
+def matching(word: str | Path) -> list[Path]:
+    """The files that a pattern names, in the order of their names; none if the word is no pattern."""
+    if not is_pattern(word):
+        return []
+    try:
+        found = map(Path, glob.glob(str(word), recursive=True))  # noqa: PTH207 - the pattern may be absolute
+        return sorted(path for path in found if not path.is_dir())
+    except (OSError, ValueError):
+        return []
 
 
 def sha256_of(path: Path) -> str:

@@ -15,9 +15,9 @@ from clearhead.data import (
     Codec,
     EncodedPairs,
     EncodedTexts,
+    EpochPlan,
     make_batch,
     padding_share,
-    plan_epoch,
     window_batch,
 )
 from clearhead.data.arrays import Side, read_encoded, write_encoded
@@ -40,12 +40,12 @@ def test_every_pair_once_within_the_budget(
     sizes: list[tuple[int, int]], budget: int, window: int, seed: int, epoch: int
 ) -> None:
     pairs = encoded(sizes)
-    batches = plan_epoch(pairs, seed=seed, epoch=epoch, batch_tokens=budget, window=window)
+    batches = list(EpochPlan(pairs, seed=seed, epoch=epoch, batch_tokens=budget, window=window))
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(sizes)))
     for rows in batches:
         longest = max(max(sizes[row]) + 1 for row in rows.tolist())
         assert len(rows) == 1 or longest * len(rows) <= budget
-    again = plan_epoch(pairs, seed=seed, epoch=epoch, batch_tokens=budget, window=window)
+    again = list(EpochPlan(pairs, seed=seed, epoch=epoch, batch_tokens=budget, window=window))
     assert all(np.array_equal(mine, other) for mine, other in zip(batches, again, strict=True))
 
 
@@ -53,7 +53,7 @@ def test_epochs_and_seeds_have_orders_of_their_own() -> None:
     pairs = encoded([(i % 9 + 1, i % 7 + 1) for i in range(300)])
 
     def order(seed: int, epoch: int) -> list[int]:
-        plan = plan_epoch(pairs, seed=seed, epoch=epoch, batch_tokens=64, window=100)
+        plan = EpochPlan(pairs, seed=seed, epoch=epoch, batch_tokens=64, window=100)
         return [int(row) for rows in plan for row in rows]
 
     assert len({tuple(order(*key)) for key in ((1, 0), (1, 1), (2, 0), (2, 1))}) == 4
@@ -62,8 +62,8 @@ def test_epochs_and_seeds_have_orders_of_their_own() -> None:
 def test_long_and_short_batches_come_in_no_order() -> None:
     """Inside a window, examples are sorted by length, but their batches are not."""
     pairs = encoded([(i % 20 + 1, i % 20 + 1) for i in range(300)])
-    plan = plan_epoch(pairs, seed=1, epoch=0, batch_tokens=64, window=300)
-    longest = [int(pairs.sizes[1][rows].max()) for rows in plan]
+    plan = EpochPlan(pairs, seed=1, epoch=0, batch_tokens=64, window=300)
+    longest = [int(pairs.sizes_of(rows)[1].max()) for rows in plan]
     assert sorted(longest) != longest
     assert sorted(longest, reverse=True) != longest
 
@@ -83,7 +83,7 @@ def test_bucketing_saves_padding() -> None:
     rng = np.random.default_rng(0)
     source = rng.integers(3, 16, 5000)
     pairs = encoded([(int(s), int(max(1, s - rng.integers(0, 4)))) for s in source])
-    plan = plan_epoch(pairs, seed=1, epoch=0, batch_tokens=1024, window=5000)
+    plan = EpochPlan(pairs, seed=1, epoch=0, batch_tokens=1024, window=5000)
     shuffled = np.array_split(rng.permutation(5000), 50)
     assert padding_share(pairs, plan) < 0.05
     assert padding_share(pairs, list(shuffled)) > 0.3

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.data import PAIRS, check, check_corpus, formats, read_corpus
+from clearhead.data import PAIRS, check, check_corpus, lines, read_corpus
 from clearhead.errors import DataError
 from clearhead.recipe import DataSpec
 
@@ -82,7 +82,7 @@ def test_the_doctor_samples_and_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     rows[101] = "long " * 300 + "\tW"
     train.write_text("\n".join([*rows, rows[5], rows[7]]))
     dev.write_text(f"{rows[102]}\nnew one\tW\n")
-    monkeypatch.setattr(formats, "_EXAMPLES", 30)
+    monkeypatch.setattr(lines, "_PIECE", 1 << 9)
     corpus = read_corpus(DataSpec(train=str(train), dev=str(dev)), PAIRS)
     whole = check_corpus(corpus)
     assert not whole.notes

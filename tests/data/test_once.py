@@ -32,7 +32,7 @@ from clearhead.data import inputs as inputs_module
 from clearhead.data.corpus import _parts
 from clearhead.data.hashing import hashes
 from clearhead.data.rows import OneFile
-from clearhead.data.spool import Spool
+from clearhead.data.spool import Spool, SpooledBlock
 from clearhead.errors import ClearheadError, DataError
 from clearhead.recipe import DataSpec, read_recipe
 from clearhead.training import Prepared, prepare, reopen
@@ -79,7 +79,7 @@ class Reads:
 @contextmanager
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reads]:
     reads = Reads()
-    opening, iterating = inputs_module.open_input, OneFile.__iter__
+    opening, iterating, parsing = inputs_module.open_input, OneFile.__iter__, formats.Scan.parse
 
     def open_input(name: str | Path) -> Any:
         reads.opened[Path(name).name] += 1
@@ -90,7 +90,13 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reads]:
             reads.parsed += 1
             yield row
 
+    def parse(self: Any, part: Any) -> Any:
+        block, bad = parsing(self, part)
+        reads.parsed += len(block) + len(bad)
+        return block, bad
+
     with monkeypatch.context() as patch:
+        patch.setattr(formats.Scan, "parse", parse)
         for module in ("inputs", "lines", "fingerprint"):
             patch.setattr(f"clearhead.data.{module}.open_input", open_input)
         patch.setattr(OneFile, "__iter__", rows)
@@ -167,14 +173,23 @@ def test_shares_that_follow_from_the_count_hash_the_bytes_again_and_parse_nothin
 
 
 @pytest.mark.parametrize(
-    ("name", "end", "bom"),
-    [("x.tsv", "\n", ""), ("x.tsv", "\r\n", "\ufeff"), ("x.tsv.gz", "\n", ""), ("x.jsonl", "\n", "")],
+    ("name", "end", "bom", "workers"),
+    [
+        ("x.tsv", "\n", "", 1),
+        ("x.tsv", "\r\n", "\ufeff", 2),
+        ("x.tsv.gz", "\n", "", 1),
+        ("x.jsonl", "\n", "", 2),
+    ],
 )
 def test_pairs_come_out_as_they_would_line_by_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, end: str, bom: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, end: str, bom: str, workers: int
 ) -> None:
+    monkeypatch.setattr(corpus, "LARGE", 0)
     monkeypatch.setattr(formats, "_EXAMPLES", 64)
-    recipe = read_recipe(None, f"data.train={write_pairs(tmp_path / name, end=end, bom=bom)}", *STEPS)
+    monkeypatch.setattr(lines, "_PIECE", 1 << 11)
+    recipe = read_recipe(
+        None, f"data.train={write_pairs(tmp_path / name, end=end, bom=bom)}", *STEPS, f"training.threads={workers}"
+    )
     run = prepare(recipe, tmp_path / "run")
     rows = plain.rows_of(str(recipe.data.train), "source", "target")
     shares = plain.shares_of(recipe.data, len(rows))
@@ -294,7 +309,7 @@ def filled(*, folder: Path | None = None) -> Spool:
     found = Spool("x.tsv", folder)
     for number in range(5):
         texts = [f"text {number} {row} ä\n日" for row in range(3)]
-        found.add(formats.Block(range(3), (texts, texts[::-1])), hashes(texts))
+        found.add(SpooledBlock.of(formats.Block(range(3), (texts, texts[::-1])), hashes(texts)))
     return found
 
 
@@ -323,6 +338,7 @@ def test_a_disk_that_is_full_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     folder = tmp_path if inside else None
     free = type("Usage", (), {"free": 1000})
     monkeypatch.setattr(formats, "_EXAMPLES", 50)
+    monkeypatch.setattr(lines, "_PIECE", 1 << 11)
     monkeypatch.setattr("shutil.disk_usage", lambda _: free)
     with pytest.raises(DataError, match=r"x\.tsv: its examples do not fit into .* are free\): make room there, or"):
         read_corpus(DataSpec(train=file), PAIRS, folder)
@@ -332,6 +348,7 @@ def test_a_disk_that_is_full_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.undo()
     monkeypatch.setattr(formats, "_EXAMPLES", 50)
+    monkeypatch.setattr(lines, "_PIECE", 1 << 11)
     monkeypatch.setattr("tempfile.SpooledTemporaryFile.write", refuse)
     with pytest.raises(DataError, match="No space left on device"):
         read_corpus(DataSpec(train=file), PAIRS, folder)

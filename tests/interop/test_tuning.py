@@ -86,4 +86,4 @@ def test_pairs_are_framed_in_training_as_in_answers(name: str, tmp_path: Path) -
     assert [row[: len(ids)].tolist() for row, ids in zip(batch.source, read, strict=True)] == read
     assert [row[: len(ids)].tolist() for row, ids in zip(batch.labels, expected, strict=True)] == expected
     assert batch.source.shape[1] == max(map(len, read))
-    assert examples.sizes[0].tolist() == [len(ids) for ids in read]
+    assert examples.sizes_of(np.arange(len(examples)))[0].tolist() == [len(ids) for ids in read]

@@ -101,7 +101,7 @@ def test_a_step_has_the_clipped_gradient_of_the_mean_loss(data: Path, tmp_path: 
     settings = ["model.dropout.residual=0.0", "model.dropout.embedding=0.0", "training.accumulate=2"]
     trainer = new_run(data, tmp_path / "run", *settings, f"training.clip={clip}")
     model: Any = trainer.model
-    batches = [trainer.objective.batch(trainer.examples, rows, 0) for rows in trainer._epoch_plan()[:2]]
+    batches = [trainer.objective.batch(trainer.examples, rows, 0) for rows in trainer._epoch_plan().batches(0)[:2]]
     tokens = sum(batch.tokens for batch in batches)
     (sum(trainer.objective.loss(model, batch) for batch in batches) / tokens).backward()
     expected = [parameter.grad.clone() for parameter in model.parameters()]
@@ -291,7 +291,7 @@ def test_budgets_become_steps_before_training_starts(
     base = read_recipe(None, f'data.train="{data}"', *SMALL, "training.epochs=3")
     run = prepare(base, tmp_path / "epochs")
     trainer = make_trainer(run)
-    assert run.recipe.training.steps == 3 * len(trainer._epoch_plan())
+    assert run.recipe.training.steps == 3 * trainer._epoch_plan().count()
 
 
 @pytest.mark.parametrize("metric", ["ter", "chrf", "token_accuracy", "loss"])

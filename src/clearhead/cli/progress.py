@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from clearhead import Event
@@ -49,7 +49,10 @@ class TerminalReport:
         if event.kind == "warning":
             self._warn(event)
             return
-        if event.kind == "start":
+        if event.kind == "prepare":
+            self._prepare(event)
+        elif event.kind == "start":
+            self._end()
             self._start(event)
         elif event.kind == "train":
             self._train(event)
@@ -61,6 +64,18 @@ class TerminalReport:
             self._end()
         if event.text:
             self._say(event.text)
+
+    def _prepare(self, event: Event) -> None:
+        """A bar for each stage of the preparation; short ones come and go."""
+        if not self._shows:
+            return
+        if self._bar is None:
+            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=self._console, transient=True, redirect_stdout=False)
+            self._bar.start()
+        task = next((task for task in self._bar.tasks if task.description == event.category), None)
+        number = self._bar.add_task(event.category) if task is None else task.id
+        self._bar.update(number, total=event.steps, completed=event.step)
 
     def _start(self, event: Event) -> None:
         if not self._shows:

@@ -23,7 +23,7 @@ def run(
         list[str] | None,
         typer.Argument(
             metavar="[FILE]...",
-            help="Files of lines (.gz, .jsonl too), or - for standard input; then decoding.key=value …",
+            help="Files of lines (.gz, .jsonl too), 'in/*.txt', or - for standard input; then decoding.key=value …",
         ),
     ] = None,
     beam_size: Annotated[int | None, typer.Option(help="Beams of the search; 1 is greedy and fastest.")] = None,
@@ -42,13 +42,25 @@ def run(
         typer.Option("--from", help='What the lines are; jsonl has a "source"; auto: jsonl for files of that name.'),
     ] = "auto",
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Write the answers to this file, which appears when it is complete."),
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="Write the answers to this file, which appears when it is complete; a folder, out/, gets a file of "
+            "answers for each file of lines.",
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a file of answers that was interrupted.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file of answers if it exists.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue answers with -o that were interrupted; keep finished files.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files of answers that exist.")] = False,
+    on: Annotated[
+        Literal["local", "ray"],
+        typer.Option(help="Where a folder of answers is worked on: processes here, or a Ray cluster (RAY_ADDRESS)."),
+    ] = "local",
     threads: Annotated[
-        int | None, typer.Option(min=1, max=MOST_WORKERS, help="Workers side by side; all cores without it. On a GPU, 1.")
+        int | None,
+        typer.Option(min=1, max=MOST_WORKERS, help="Workers side by side; all cores without it. On a GPU, 1."),
     ] = None,
     engine: Engine = "native",
     int8: Int8 = False,
@@ -67,11 +79,17 @@ def run(
     With -o, the answers stand in FILE.partial until all are there. If the command is interrupted, the same command with
     --resume answers the rest.
 
+    With a folder, -o out/, each file of lines gets a file of answers of the same name there, which appears when it is
+    complete. --resume keeps those that are finished, if input, model and settings are the same. A worker that is killed
+    costs time, and no line. --on ray works in the same way on a Ray cluster whose machines share these folders.
+
     echo 'Transformers, pronounced!' | clearhead run g2p-en
 
     clearhead run runs/demo words.txt > answers.txt
 
     clearhead run runs/demo words.txt -o answers.txt --resume
+
+    clearhead run runs/demo 'in/*.jsonl' -o out/ --resume
 
     echo clearhead | clearhead run runs/demo --n-best 3
 
@@ -83,6 +101,9 @@ def run(
     """
     if output is None and (resume or force):
         raise usage("--resume" if resume else "--force", "is about the file of answers: name it with -o")
+    folder = output is not None and (output.endswith("/") or Path(output).is_dir())
+    if on == "ray" and not folder:
+        raise usage("--on ray", "works file by file: name the folder of answers with -o out/")
     files, settings = files_and_settings(words)
     one_pipe({f"file {number}": file for number, file in enumerate(files, start=1)})
     if beam_size is not None:
@@ -93,7 +114,7 @@ def run(
         _vectors(
             model,
             files,
-            output,
+            None if output is None else Path(output),
             force=force,
             read_as=read_as,
             device=device,
@@ -106,14 +127,19 @@ def run(
                 "--dictionary": dictionary,
                 "--engine": engine != "native",
                 "--int8": int8,
+                "-o with a folder": folder,
             },
         )
         return
     form: dict[str, Any] = {"n_best": n_best, "scores": scores, "as_json": as_json, "read_as": read_as}
     form |= {"workers": threads or "all", "settings": settings, "engine": engine, "int8": int8, "device": device}
     if output is not None:
+        form |= {"resume": resume, "force": force}
         with TerminalReport(bar=True) as report:
-            clearhead.answer_file(model, files, output, resume=resume, force=force, report=report, **form)
+            if folder:
+                clearhead.answer_shards(model, files, output, on=on, report=report, **form)
+            else:
+                clearhead.answer_file(model, files, output, report=report, **form)
         return
     # a bar on the screen that shows the answers would be in their way
     with TerminalReport(bar=bool(files) and not sys.stdout.isatty()) as report:

@@ -23,7 +23,10 @@ def train(
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The run folder.")] = Path("runs/latest"),
     train: Annotated[
-        Path | None, typer.Option(help="Training data (.tsv, .csv, .txt, .jsonl, also .gz), or -.")
+        Path | None,
+        typer.Option(
+            help="Training data (.tsv, .csv, .txt, .jsonl, also .gz; .parquet, .arrow), 'shards/*.tsv', or -."
+        ),
     ] = None,
     dev: Annotated[Path | None, typer.Option(help="Data to choose the best model by.")] = None,
     test: Annotated[Path | None, typer.Option(help="Data to look at only at the end.")] = None,
@@ -85,6 +88,8 @@ def train(
 
     JSONL files have the fields source and target, or text, or label and text; CSV and TSV may have such names in a
     header. Other columns are named: clearhead train table.csv --columns english,german
+
+    A pattern names many files, Parquet and Arrow among them: clearhead train 'shards/*.parquet' -o runs/large
 
     --from tunes a trained model: its weights, tokenizers and the settings of its model are kept; new characters and
     labels are added. training.freeze leaves parts as they are, training.adapters=lora trains small matrices alone:

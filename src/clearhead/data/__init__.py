@@ -5,6 +5,7 @@ from clearhead.data.arrays import (
     EncodedPairs,
     EncodedTexts,
     EncodedWindows,
+    all_sizes,
     read_encoded,
     read_texts,
     write_encoded,
@@ -21,7 +22,6 @@ from clearhead.data.batches import (
     make_batch,
     padding_share,
     picture_batch,
-    plan_epoch,
     window_batch,
 )
 from clearhead.data.check import Finding, Findings, check_corpus
@@ -36,6 +36,7 @@ from clearhead.data.formats import (
     Block,
     Format,
     Where,
+    files_of,
     format_of,
     shown,
 )
@@ -44,11 +45,13 @@ from clearhead.data.given import GIVEN, write_given
 from clearhead.data.imported import ImportedTokenizer
 from clearhead.data.inputs import STDIN, open_input, reads_once, shown_input
 from clearhead.data.labels import training_labels, unknown_labels, with_known_labels
-from clearhead.data.layout import is_json, kind_of, layout_of, named_columns, named_family
+from clearhead.data.layout import family_of_columns, is_json, kind_of, layout_of, named_columns, named_family
 from clearhead.data.lines import decoded, first_line, read_lines
 from clearhead.data.masking import Masker
+from clearhead.data.parquet import column_names, is_table
 from clearhead.data.pictures import EncodedPictures, pixels_of, read_pictures, write_pictures
 from clearhead.data.piece_tokenizer import PieceTokenizer
+from clearhead.data.plans import EpochPlan
 from clearhead.data.sequences import beginning, pieces, windows
 from clearhead.data.skipped import BadLine, Skipped
 from clearhead.data.stream import arriving_lines
@@ -66,6 +69,7 @@ from clearhead.data.tokens import (
     learn_codec,
     learn_codecs,
 )
+from clearhead.data.working import Progress, unwatched
 
 __all__ = [
     "BOS",
@@ -91,6 +95,7 @@ __all__ = [
     "EncodedTexts",
     "EncodedWindows",
     "EnglishWords",
+    "EpochPlan",
     "Example",
     "Finding",
     "Findings",
@@ -104,21 +109,27 @@ __all__ = [
     "Picture",
     "PictureBatch",
     "PieceTokenizer",
+    "Progress",
     "Skipped",
     "Text",
     "TextBatch",
     "TokenBatch",
     "TrainTexts",
     "Where",
+    "all_sizes",
     "arriving_lines",
     "beginning",
     "check_corpus",
     "codecs_of",
+    "column_names",
     "decoded",
+    "family_of_columns",
+    "files_of",
     "first_line",
     "format_of",
     "gap_batch",
     "is_json",
+    "is_table",
     "kind_of",
     "label_batch",
     "layout_of",
@@ -132,7 +143,6 @@ __all__ = [
     "picture_batch",
     "pieces",
     "pixels_of",
-    "plan_epoch",
     "pronunciations",
     "read_corpus",
     "read_encoded",
@@ -146,6 +156,7 @@ __all__ = [
     "suitable_kind",
     "training_labels",
     "unknown_labels",
+    "unwatched",
     "window_batch",
     "windows",
     "with_known_labels",

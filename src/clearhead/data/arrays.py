@@ -4,7 +4,7 @@ One side of a part is two files: all ids one after the other, and the place wher
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
@@ -16,9 +16,14 @@ from numpy.typing import NDArray
 
 from clearhead.data.bulk import BulkEncoder, Rows
 from clearhead.data.tokens import Codec
+from clearhead.data.working import Columns, results_of
 
 Frames = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
 """The tokens before and after every source, and before and after every target."""
+
+
+_MANY = 1 << 20
+"""Examples that are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,11 @@ class Side:
         """Tokens of every line."""
         return np.diff(self.starts)
 
+    def lengths_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Tokens of these lines; of the others nothing is read."""
+        lengths: NDArray[np.int64] = self.starts[rows + 1] - self.starts[rows]
+        return lengths
+
     def line(self, index: int) -> NDArray[np.uint32]:
         """The ids of one line."""
         return self.ids[self.starts[index] : self.starts[index + 1]]
@@ -46,9 +56,8 @@ class Encoded(Protocol):
     def too_long(self) -> int:
         """How many examples were longer than ``data.max_length``."""
 
-    @property
-    def sizes(self) -> tuple[NDArray[np.int64], ...]:
-        """Tokens of every example as a batch holds them; one array for each side that is padded."""
+    def sizes_of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Tokens of these examples as a batch holds them; one array for each side that is padded."""
 
     @property
     def tokens(self) -> int:
@@ -70,10 +79,9 @@ class EncodedPairs:
     def __len__(self) -> int:
         return len(self.source.starts) - 1
 
-    @property
-    def sizes(self) -> tuple[NDArray[np.int64], ...]:
+    def sizes_of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         """Tokens of source and target, each with </s>."""
-        return self.source.lengths + (not self.framed), self.target.lengths + 1
+        return self.source.lengths_of(rows) + (not self.framed), self.target.lengths_of(rows) + 1
 
     @property
     def tokens(self) -> int:
@@ -94,29 +102,38 @@ class EncodedTexts:
     def __len__(self) -> int:
         return len(self.text.starts) - 1
 
-    @property
-    def sizes(self) -> tuple[NDArray[np.int64], ...]:
-        """Tokens of every line, its specials among them."""
-        return (self.text.lengths,)
+    def sizes_of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Tokens of the lines, their specials among them."""
+        return (self.text.lengths_of(rows),)
 
     @property
     def tokens(self) -> int:
         """All tokens, the specials among them."""
-        return int(self.sizes[0].sum())
+        return int(self.text.starts[-1])
 
 
 @dataclass(frozen=True)
 class EncodedWindows(EncodedTexts):
     """Lines whose tokens are predicted one after the other: the last is never fed in, the first never predicted."""
 
+    def sizes_of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Tokens of the lines that are predicted."""
+        return (self.text.lengths_of(rows) - 1,)
+
     @property
-    def sizes(self) -> tuple[NDArray[np.int64], ...]:
-        """Tokens of every line that are predicted."""
-        return (self.text.lengths - 1,)
+    def tokens(self) -> int:
+        """All tokens that are predicted."""
+        return int(self.text.starts[-1]) - len(self)
+
+
+def all_sizes(examples: Encoded) -> Iterator[tuple[NDArray[np.int64], ...]]:
+    """The sizes of all examples, many at once."""
+    for start in range(0, len(examples), _MANY):
+        yield examples.sizes_of(np.arange(start, min(start + _MANY, len(examples))))
 
 
 def write_encoded(
-    blocks: Iterable[Sequence[Sequence[str]]],
+    blocks: Iterable[Columns],
     source: Codec,
     target: Codec,
     folder: Path,
@@ -132,16 +149,20 @@ def write_encoded(
     """
     folder.mkdir(parents=True, exist_ok=True)
     left, right = BulkEncoder(source), BulkEncoder(target)
+
+    def encoded(block: Columns) -> tuple[Rows, Rows, int]:
+        s, t = (encoder.encode(texts) for encoder, texts in zip((left, right), block, strict=True))
+        fits = (np.minimum(s.lengths, t.lengths) > 0) & (np.maximum(s.lengths, t.lengths) <= max_length)
+        s, t = _only(s, fits), _only(t, fits)
+        return (s, t, len(fits)) if frames is None else (_framed(s, *frames[0]), _framed(t, *frames[1]), len(fits))
+
     pairs, kept = 0, 0
     with _Writer(folder / f"{name}.source") as sources, _Writer(folder / f"{name}.target") as targets:
-        for block in blocks:
-            s, t = (encoder.encode(texts) for encoder, texts in zip((left, right), block, strict=True))
-            fits = (np.minimum(s.lengths, t.lengths) > 0) & (np.maximum(s.lengths, t.lengths) <= max_length)
-            s, t = _only(s, fits), _only(t, fits)
-            sources.add(s if frames is None else _framed(s, *frames[0]))
-            targets.add(t if frames is None else _framed(t, *frames[1]))
-            pairs += len(fits)
-            kept += int(fits.sum())
+        for s, t, count in results_of(blocks, encoded):
+            sources.add(s)
+            targets.add(t)
+            pairs += count
+            kept += len(s.lengths)
     info = {"pairs": kept, "too_long": pairs - kept} | ({} if frames is None else {"framed": True})
     (folder / f"{name}.json").write_text(json.dumps(info), encoding="utf-8")
 
@@ -170,7 +191,7 @@ def read_encoded(folder: Path, name: str) -> EncodedPairs:
 
 
 def write_texts(
-    blocks: Iterable[Sequence[Sequence[str]]],
+    blocks: Iterable[Columns],
     codec: Codec,
     folder: Path,
     name: str,
@@ -186,15 +207,20 @@ def write_texts(
     """
     folder.mkdir(parents=True, exist_ok=True)
     encoder, too_long = BulkEncoder(codec), 0
+
+    def encoded(block: Columns) -> tuple[Rows, int, NDArray[np.int64]]:
+        *given, texts = block
+        found = encoder.encode(texts)
+        rows = [cut(ids) for ids in found.lists()]
+        numbers = np.array([labels[label] for label in given[0]] if labels is not None else (), dtype=np.int64)
+        repeated = np.repeat(numbers, [len(row) for row in rows]) if labels is not None else numbers
+        return _joined(rows), int((found.lengths > max_length).sum()), repeated
+
     with _Writer(folder / f"{name}.text") as lines, (folder / f"{name}.labels").open("wb") as classes:
-        for *given, texts in blocks:
-            encoded = encoder.encode(texts)
-            too_long += int((encoded.lengths > max_length).sum())
-            rows = [cut(ids) for ids in encoded.lists()]
-            lines.add(_joined(rows))
-            if labels is not None:
-                numbers = np.array([labels[label] for label in given[0]], dtype=np.int64)
-                classes.write(np.repeat(numbers, [len(row) for row in rows]).tobytes())
+        for rows, long, numbers in results_of(blocks, encoded):
+            lines.add(rows)
+            too_long += long
+            classes.write(numbers.tobytes())
     (folder / f"{name}.json").write_text(json.dumps({"too_long": too_long}), encoding="utf-8")
 
 

@@ -1,10 +1,10 @@
-"""Batches: which examples are trained on together, in which order. All of it follows from (seed, epoch, index).
+"""Batches: the tensors of examples that are trained on together.
 
 Shapes: b lines of a batch, n source tokens, m target tokens.
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -114,40 +114,6 @@ class PictureBatch(OnDevice):
         return len(self.labels)
 
 
-def plan_epoch(examples: Encoded, *, seed: int, epoch: int, batch_tokens: int, window: int) -> list[NDArray[np.int64]]:
-    """The batches of one epoch, each a row of indices.
-
-    Examples are shuffled, and inside each window sorted by length (pairs by target, then source), so that lines of a
-    batch are of a size and little is padded; then the window's batches are shuffled. A batch has at most
-    ``batch_tokens`` padded tokens on its longer side.
-    """
-    rng = np.random.default_rng([seed, epoch])
-    order = rng.permutation(len(examples))
-    sizes = examples.sizes
-    longest = sizes[0] if len(sizes) == 1 else np.maximum(*sizes)
-    batches: list[NDArray[np.int64]] = []
-    for start in range(0, len(order), window):
-        part = order[start : start + window]
-        part = part[np.lexsort([size[part] for size in sizes])]
-        cuts = _cuts(longest[part], batch_tokens)
-        rows = np.split(part, cuts)
-        batches += [rows[index] for index in rng.permutation(len(rows))]
-    return batches
-
-
-def _cuts(sizes: NDArray[np.int64], budget: int) -> list[int]:
-    """Where to cut a sorted window so that no batch is larger than the budget."""
-    cuts, start, longest = [], 0, 0
-    for index, size in enumerate(sizes.tolist()):
-        wider = max(longest, size)
-        if wider * (index - start + 1) > budget and index > start:
-            cuts.append(index)
-            start, longest = index, size
-        else:
-            longest = wider
-    return cuts
-
-
 def make_batch(
     pairs: EncodedPairs, rows: NDArray[np.int64], *, pad: int = PAD, first: int = BOS, last: int = EOS
 ) -> Batch:
@@ -214,11 +180,11 @@ def _table(lines: Sequence[NDArray[Any]], pad: int) -> Int[Tensor, "b n"]:
     return torch.from_numpy(table)
 
 
-def padding_share(examples: Encoded, batches: list[NDArray[np.int64]]) -> float:
+def padding_share(examples: Encoded, batches: Iterable[NDArray[np.int64]]) -> float:
     """Which part of all tokens in these batches is padding, over all sides."""
     real = padded = 0
-    for lengths in examples.sizes:
-        for rows in batches:
-            real += int(lengths[rows].sum())
-            padded += len(rows) * int(lengths[rows].max())
+    for rows in batches:
+        for lengths in examples.sizes_of(rows):
+            real += int(lengths.sum())
+            padded += len(rows) * int(lengths.max())
     return 1 - real / padded

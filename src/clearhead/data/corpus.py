@@ -1,7 +1,8 @@
 """Train, dev and test: explicit files, or a stable split. Every file is read once; training examples stay on disk."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress, islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -11,20 +12,25 @@ from numpy.typing import NDArray
 
 from clearhead.data.examples import Example
 from clearhead.data.fingerprint import Fingerprint, Shares
-from clearhead.data.formats import Block, Format, Scan, Where, shown
+from clearhead.data.formats import Block, Format, Part, Scan, Where, files_of, shown
 from clearhead.data.hashing import hashes
 from clearhead.data.layout import Layout
-from clearhead.data.skipped import Skipped
+from clearhead.data.lines import Watch
+from clearhead.data.skipped import BadLine, Skipped
 from clearhead.data.spool import Spool, SpooledBlock
 from clearhead.data.tasks import task_examples
+from clearhead.data.working import Progress, TextBlocks, unwatched
 from clearhead.errors import DataError
 from clearhead.recipe import TASKS, DataSpec
+from clearhead.workers import WorkerPool
 
 LARGEST_SHARE, MOST_EXAMPLES = 0.05, 2000
 """What is set aside for dev, and for test, if the recipe does not say."""
 MOST_LABELS = 100
 """Different values that a column of labels may have, to be noticed."""
 _CHUNK = 10_000
+LARGE = 32 << 20
+"""Bytes of training data from which on several processes work on them."""
 E = TypeVar("E", bound=Example)
 
 
@@ -44,6 +50,9 @@ class Corpus(Generic[E]):
     _fingerprint: Fingerprint
     notes: tuple[str, ...] = ()
     """What was decided about the files that their owner should know: a header, columns by name, likely labels."""
+    workers: int = 1
+    """Processes that may work on the training examples, if there are many."""
+    progress: Progress = unwatched
 
     def train(self) -> Iterator[E]:
         """The training examples, one by one and as often as wanted: their file is not read again."""
@@ -55,9 +64,16 @@ class Corpus(Generic[E]):
         for block in self._spool:
             yield _chosen(block, _parts(block.places, self._shares) == _TRAIN)
 
-    def train_columns(self) -> Iterator[Sequence[Sequence[str]]]:
+    def train_columns(self) -> TextBlocks[SpooledBlock]:
         """Only their texts: of each block the columns, in the order of ``format.columns``."""
-        return (block.columns for block in self.train_blocks())
+        kept = partial(iter, self._spool)
+        if self._spool.size < LARGE:
+            return TextBlocks(kept, self._columns_of)
+        total = self.train_size + (len(self.dev) + len(self.test) if any(self._shares) else 0)
+        return TextBlocks(kept, self._columns_of, workers=self.workers, progress=self.progress, total=total)
+
+    def _columns_of(self, block: SpooledBlock) -> Sequence[Sequence[str]]:
+        return _chosen(block, _parts(block.places, self._shares) == _TRAIN).columns
 
     def train_texts(self, column: str, every: int = 1) -> "TrainTexts":
         """The texts of a column of the training examples; of ``every`` so many the first."""
@@ -97,10 +113,13 @@ class TrainTexts:
                 yield from (texts[index] for index in wanted.tolist())
 
 
-def read_corpus(spec: DataSpec, format: Format[E], folder: Path | None = None) -> Corpus[E]:
+def read_corpus(
+    spec: DataSpec, format: Format[E], folder: Path | None = None, *, workers: int = 1, progress: Progress = unwatched
+) -> Corpus[E]:
     """Read what ``[data]`` names, every file once: dev and test into memory, training examples into a spool on disk.
 
-    ``folder`` is where the spool is made, if it takes more than a few megabytes; the temporary folder without it.
+    ``folder`` is where the spool is made, if it takes more than a few megabytes; the temporary folder without it. Large
+    files are parsed by so many ``workers``, and ``progress`` is told how many bytes of them are read.
     """
     if spec.task == "none" and spec.train is None:
         raise DataError(f"nothing to train on: name a file of {format.name}, a task, or data.train in the recipe")
@@ -110,14 +129,16 @@ def read_corpus(spec: DataSpec, format: Format[E], folder: Path | None = None) -
     spool, total, notes = Spool(shown(spec.train or ""), folder), 0, []
     layout = None
     if spec.task != "none" or spec.train is None:
-        blocks: Iterable[Block] = _task_blocks(spec, format)
+        blocks = (_packed(block, format) for block in _task_blocks(spec, format))
     else:
-        scan = Scan(format, spec.train, fingerprint.watching)
-        blocks, layout = _good(scan, skipped), scan.layout
+        large = _bytes(spec.train) >= LARGE
+        watching = _counting(fingerprint.watching, spec.train, progress) if large else fingerprint.watching
+        scan = Scan(format, spec.train, watching)
+        blocks, layout = _good(scan, skipped, workers if large else 1), scan.layout
         notes += scan.notes
     for block in blocks:
         few.watch(block)
-        spool.add(block, hashes(format.column(block, format.question)))
+        spool.add(block)
         total += len(block)
     if spec.train is not None:
         format.refuse_strange(spec.train, total, skipped, spec.bad_lines)
@@ -135,15 +156,61 @@ def read_corpus(spec: DataSpec, format: Format[E], folder: Path | None = None) -
         reason = f"{total} {format.name} are too few to set some aside for dev: give more, or a file for data.dev"
         raise DataError("\n".join([reason, *hint]))
     return Corpus(
-        spec, format, parts["dev"], parts["test"], skipped, train_size, shares, spool, fingerprint, (*notes, *hint)
+        spec,
+        format,
+        parts["dev"],
+        parts["test"],
+        skipped,
+        train_size,
+        shares,
+        spool,
+        fingerprint,
+        (*notes, *hint),
+        workers,
+        progress,
     )
 
 
-def _good(scan: Scan[Any], skipped: Skipped) -> Iterator[Block]:
-    for block, bad in scan.blocks():
-        for line in bad:
-            skipped.add(line)
-        yield block
+def _good(scan: Scan[Any], skipped: Skipped, workers: int) -> Iterator[SpooledBlock]:
+    """The examples of files, parsed by several processes; what is none is noted."""
+
+    def parsed(part: Part) -> tuple[SpooledBlock, list[BadLine]]:
+        block, bad = scan.parse(part)
+        return _packed(block, scan.format), bad
+
+    with WorkerPool(parsed, workers, computes=False) as pool:
+        for block, bad in pool.results(scan.parts()):
+            for line in bad:
+                skipped.add(line)
+            yield block
+
+
+def _packed(block: Block, format: Format[Any]) -> SpooledBlock:
+    return SpooledBlock.of(block, hashes(format.column(block, format.question)))
+
+
+def _bytes(where: Where) -> int:
+    """How large files are; 0 for what has no size, such as a pipe."""
+    files = map(Path, files_of(where) if isinstance(where, str) else where)
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def _counting(watching: Callable[[str], Watch], where: Where, progress: Progress) -> Callable[[str], Watch]:
+    """The same, and ``progress`` is told of the bytes that were seen so far."""
+    total, seen = _bytes(where), 0
+
+    def counted(file: str) -> Watch:
+        watch = watching(file)
+
+        def count(piece: memoryview) -> None:
+            nonlocal seen
+            watch(piece)
+            seen += len(piece)
+            progress("reading", seen, total or None)
+
+        return count
+
+    return counted
 
 
 def _task_blocks(spec: DataSpec, format: Format[Any]) -> Iterator[Block]:
@@ -187,6 +254,8 @@ def _held_out(spool: Spool, format: Format[E], shares: Shares) -> dict[str, list
 def _chosen(block: SpooledBlock, rows: NDArray[np.bool_]) -> Block:
     """Those examples of a block that are wanted."""
     wanted = rows.tolist()
+    if all(wanted):
+        return Block(block.lines.tolist(), tuple(block.columns()))
     columns = tuple(list(compress(texts, wanted)) for texts in block.columns())
     return Block(block.lines[rows].tolist(), columns)
 
@@ -198,11 +267,11 @@ class _FewValues:
         self._format = format
         self._seen: dict[str, set[str]] = {side: set() for side in format.columns} if format.parallel else {}
 
-    def watch(self, block: Block) -> None:
+    def watch(self, block: SpooledBlock) -> None:
         """Look at some examples."""
         for side, values in self._seen.items():
             if len(values) <= MOST_LABELS:
-                values.update(self._format.column(block, side))
+                values.update(block.column(self._format.columns.index(side)))
 
     def hint(self, where: Where | None, total: int, layout: Layout | None) -> list[str]:
         """What to type if a column of a file holds labels."""

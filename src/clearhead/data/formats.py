@@ -1,19 +1,22 @@
 """How examples stand in files: CSV, TSV, JSONL, lines, or two parallel files. Nothing is dropped silently."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Generic, Literal, TypeVar
 
 from clearhead.data.examples import Example, Labelled, Pair, Picture, Text
 from clearhead.data.explain import explained
 from clearhead.data.inputs import shown_input
 from clearhead.data.layout import Layout, layout_of, object_of
-from clearhead.data.lines import Watch, first_line
+from clearhead.data.lines import RawLines, Watch, first_line
+from clearhead.data.parquet import TableFile, is_table
 from clearhead.data.pictures import pixels_of
-from clearhead.data.rows import OneFile, Row, TwoFiles
+from clearhead.data.rows import LineParser, OneFile, Row, TwoFiles
 from clearhead.data.skipped import BadLine, Skipped
 from clearhead.errors import ClearheadError, DataError
+from clearhead.files import matching
 from clearhead.recipe import EncoderModelSpec, ModelSpec, PatchesSpec
 
 Where = str | Sequence[str]
@@ -65,8 +68,13 @@ class Format(Generic[E]):
         return len(self.texts) == 2
 
     def layout(self, file: str) -> Layout:
-        """How the examples stand in this file."""
-        return layout_of(file, self.columns, self.take)
+        """How the examples stand in this file, or in the first one that a pattern names."""
+        first = files_of(file)[0]
+        return (
+            TableFile(first, self.columns, self.take).layout
+            if is_table(first)
+            else layout_of(first, self.columns, self.take)
+        )
 
     def fits(self, file: str) -> bool:
         """Whether a file has the columns that are meant."""
@@ -76,7 +84,7 @@ class Format(Generic[E]):
             return False
         if layout.kind != "jsonl" or layout.places:
             return True
-        return set(layout.fields) <= set(object_of(first_line(file) or "") or ())
+        return set(layout.fields) <= set(object_of(first_line(files_of(file)[0]) or "") or ())
 
     def notes(self, where: Where | None) -> list[str]:
         """What is decided about the layout of these files that their reader should know."""
@@ -128,40 +136,97 @@ class Format(Generic[E]):
 
     def explain(self, file: str) -> str:
         """What a file looks like, and what to type."""
-        return explained(file, self.columns)
+        first = files_of(file)[0]
+        return "" if is_table(first) else explained(first, self.columns)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some examples of a file on their way: lines that are still to be parsed, or a block that is ready."""
+
+    before: int
+    """Lines of the files before this one."""
+    lines: RawLines | None = None
+    parser: LineParser | None = None
+    ready: tuple[Block, list[BadLine]] | None = None
 
 
 class Scan(Generic[E]):
-    """One pass over a file, or over two parallel ones, in which each is opened once and every line parsed once.
+    """One pass over a file, over two parallel ones, or over all files that a pattern names, one after the other.
 
-    ``watching``, given the name of a file, returns what is shown its bytes.
+    Each is opened once and every line parsed once. ``watching``, given the name of a file, returns what is shown its
+    bytes. The lines of several files are counted through.
     """
 
     def __init__(self, format: Format[E], where: Where, watching: Callable[[str], Watch] | None = None) -> None:
-        self._format = format
+        self.format, self._watching = format, watching
         self.layout: Layout | None = None
-        """How the examples stand in the file; parallel files have none."""
-        self._rows: OneFile | TwoFiles
+        """How the examples stand in the file, or in the first of several; parallel files have none."""
+        self._files = files_of(where) if isinstance(where, str) else []
+        self._first: OneFile | TableFile | TwoFiles
         if isinstance(where, str):
-            self._rows = OneFile(where, format.columns, format.take, watching and watching(where))
-            self.layout = self._rows.layout
+            self._first = self._opened(self._files[0])
+            self.layout = self._first.layout
         elif format.parallel:
-            self._rows = TwoFiles(where, format.columns, [watching and watching(file) for file in where])
+            self._first = TwoFiles(where, format.columns, [watching and watching(file) for file in where])
         else:
             raise DataError(f"{shown(where)}: {format.name} stand in one file, not in two")
 
     @property
     def notes(self) -> list[str]:
         """What was decided about the layout that the reader should know."""
-        return noted(self.layout)
+        several = [f"{len(self._files)} files, whose lines are counted through"] if len(self._files) > 1 else []
+        return [*several, *noted(self.layout)]
 
     def blocks(self) -> Iterator[tuple[Block, list[BadLine]]]:
         """The examples in blocks, each with the lines among them that are none."""
+        return map(self.parse, self.parts())
+
+    def parts(self) -> Iterator[Part]:
+        """The examples, many at once, to be given to ``parse`` one by one, here or in another process.
+
+        Only lines that do not belong together are left to be parsed there; those of CSV and of parallel files do.
+        """
+        before, rows = 0, self._first
+        for number in range(max(1, len(self._files))):
+            if number:
+                rows = self._opened(self._files[number])
+            seen = 0
+            if isinstance(rows, OneFile) and rows.by_lines:
+                for lines in rows.parts:
+                    yield Part(before, lines, rows.parser)
+                    seen = lines.before + lines.content.count(b"\n") + 1
+            else:
+                for ready in self._gathered(rows):
+                    yield Part(before, ready=ready)
+                    seen = max([seen, *ready[0].lines[-1:], *(bad.line for bad in ready[1][-1:])])
+            before += seen
+
+    def parse(self, part: Part) -> tuple[Block, list[BadLine]]:
+        """The examples of a part; it depends on this part alone."""
+        if part.lines is None or part.parser is None:
+            assert part.ready is not None
+            return _moved(part.ready[0], part.before), part.ready[1]
+        parser, first = part.parser, part.lines.before + 1
+        lines = list(chain.from_iterable(part.lines.decoded()))
+        if first == 1 and parser.layout.header:
+            first, lines = 2, lines[1:]
+        if self.format.problem is None and (columns := parser.table(lines)) is not None:
+            return _moved(Block(range(first, first + len(lines)), tuple(columns)), part.before), []
+        ((block, bad),) = self._gathered(parser.rows(enumerate(lines, start=first)), whole=True)
+        return _moved(block, part.before), bad
+
+    def _opened(self, file: str) -> OneFile | TableFile:
+        watch = None if self._watching is None else self._watching(file)
+        return (TableFile if is_table(file) else OneFile)(file, self.format.columns, self.format.take, watch)
+
+    def _gathered(self, rows: Iterable[Row], *, whole: bool = False) -> Iterator[tuple[Block, list[BadLine]]]:
+        """Rows in blocks that are not too large, or in a single one."""
         lines: list[int] = []
         texts: list[Sequence[str]] = []
         bad: list[BadLine] = []
         size = 0
-        for row in self._rows:
+        for row in rows:
             problem = row.found if isinstance(row.found, str) else self._problem(row)
             if problem is not None:
                 bad.append(BadLine(shown_input(row.file), row.line, problem))
@@ -169,18 +234,33 @@ class Scan(Generic[E]):
                 lines.append(row.line)
                 texts.append(row.found)
                 size += sum(map(len, row.found))
-            if size >= _CHARACTERS or len(lines) + len(bad) >= _EXAMPLES:
+            if not whole and (size >= _CHARACTERS or len(lines) + len(bad) >= _EXAMPLES):
                 yield self._block(lines, texts), bad
                 lines, texts, bad, size = [], [], [], 0
         yield self._block(lines, texts), bad
 
     def _problem(self, row: Row) -> str | None:
-        problem = self._format.problem
-        return None if problem is None else problem(self._format.make(*row.found, line=row.line))
+        problem = self.format.problem
+        return None if problem is None else problem(self.format.make(*row.found, line=row.line))
 
     def _block(self, lines: list[int], texts: list[Sequence[str]]) -> Block:
-        columns = tuple(zip(*texts, strict=True)) or ((),) * len(self._format.columns)
+        columns = tuple(zip(*texts, strict=True)) or ((),) * len(self.format.columns)
         return Block(lines, columns)
+
+
+def _moved(block: Block, lines: int) -> Block:
+    """A block with its lines counted on from those of earlier files."""
+    if not lines:
+        return block
+    known = block.lines
+    if isinstance(known, range):
+        return Block(range(known.start + lines, known.stop + lines), block.columns)
+    return Block([line + lines for line in known], block.columns)
+
+
+def files_of(where: str) -> list[str]:
+    """The files that a name, or a pattern, stands for."""
+    return list(map(str, matching(where))) or [where]
 
 
 def noted(layout: Layout | None) -> list[str]:

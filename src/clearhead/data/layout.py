@@ -17,7 +17,7 @@ from clearhead.data.inputs import shown_input
 from clearhead.data.lines import read_lines
 from clearhead.errors import DataError, did_you_mean
 
-Kind = Literal["csv", "tsv", "jsonl", "lines"]
+Kind = Literal["csv", "tsv", "jsonl", "lines", "table"]
 ALIASES = {
     "source": ("source", "src", "input", "question", "from"),
     "target": ("target", "tgt", "trg", "output", "answer", "to"),
@@ -133,6 +133,11 @@ def named_family(file: str) -> str | None:
         names = _cells(first, "\t" if kind == "tsv" else _delimiter([first], 2)) or ()
     else:
         return None
+    return family_of_columns(names)
+
+
+def family_of_columns(names: Sequence[str]) -> str | None:
+    """The family that columns of these names speak for; None for pairs, or if they have no say."""
     if named_columns(names, ("source", "target")) is not None:
         return None
     if named_columns(names, ("label", "text")) is not None:

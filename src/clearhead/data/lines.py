@@ -5,6 +5,7 @@ import io
 import shlex
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -43,14 +44,35 @@ def read_blocks(path: str | Path, watch: Watch | None = None) -> Iterator[list[s
 
     All lines before an error come first.
     """
+    for raw in raw_blocks(path, watch):
+        yield from raw.decoded()
+
+
+@dataclass(frozen=True)
+class RawLines:
+    """Lines of an input as they stand there, to be decoded by whoever wants them."""
+
+    name: str
+    """What messages call the input."""
+    before: int
+    """Lines that stand before these."""
+    content: bytes
+    """Without the end of the last line."""
+
+    def decoded(self) -> Iterator[list[str]]:
+        """The lines as text; if one is no text, those before it, then an error."""
+        return _decoded_block(self.content, self.name, self.before)
+
+
+def raw_blocks(path: str | Path, watch: Watch | None = None) -> Iterator[RawLines]:
+    """The lines of an input, many at once, before they are decoded."""
     name, number = shown_input(path), 0
     try:
         with open_input(path) as raw, _unzipped(_watched(raw, watch), name) as stream:
             refuse_other_encodings(stream.peek(1 << 12)[: 1 << 12], name)
             for block in _whole_lines(stream):
-                for lines in _decoded_block(block, name, number):
-                    number += len(lines)
-                    yield lines
+                yield RawLines(name, number, block)
+                number += block.count(b"\n") + 1
     except _EndlessLine as error:
         raise DataError(_too_long(error.beginning, name, number + 1)) from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

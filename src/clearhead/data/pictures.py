@@ -49,10 +49,9 @@ class EncodedPictures:
     def __len__(self) -> int:
         return len(self.labels)
 
-    @property
-    def sizes(self) -> tuple[NDArray[np.int64], ...]:
-        """The patches of every image."""
-        return (np.full(len(self), self.patches),)
+    def sizes_of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """The patches of the images."""
+        return (np.full(len(rows), self.patches),)
 
     @property
     def tokens(self) -> int:

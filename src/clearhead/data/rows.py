@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
 from clearhead.data.inputs import shown_input
 from clearhead.data.layout import BETWEEN, HEAD, Layout, csv_records, layout_by
-from clearhead.data.lines import Watch, read_blocks
+from clearhead.data.lines import RawLines, Watch, raw_blocks, read_blocks
 from clearhead.errors import DataError
 
 Columns = Sequence[str]
@@ -25,40 +25,29 @@ class Row(NamedTuple):
     found: Columns | str
 
 
-class OneFile:
-    """One pass over a file, which is opened once; the layout follows from its first lines.
+class LineParser:
+    """From the lines of a file to the columns of examples, many lines at once.
 
-    ``names`` are the columns of an example, ``asked`` those of the file that are meant (None to find them), and
-    ``watch`` is shown the bytes.
+    ``names`` are the columns of an example, and ``layout`` is how they stand in the file.
     """
 
-    def __init__(self, file: str, names: tuple[str, ...], asked: Columns | None, watch: Watch | None = None) -> None:
-        self._file, self._names = file, names
-        lines = chain.from_iterable(read_blocks(file, watch))
-        head = list(islice(lines, HEAD))
-        self._lines = chain(head, lines)
-        self.layout: Layout = layout_by(head, file, names, asked)
+    def __init__(self, file: str, names: tuple[str, ...], layout: Layout) -> None:
+        self.file, self.layout, self._names = file, layout, names
 
-    def __iter__(self) -> Iterator[Row]:
+    def table(self, lines: Sequence[str]) -> list[list[str]] | None:
+        """The columns of lines between tabs that are all examples; None if that is not so, or not known so quickly."""
         layout = self.layout
-        if layout.broken:
-            yield Row(self._file, 1, layout.broken)
-            return
-        records: Iterator[tuple[int, list[str] | str]] = enumerate(self._lines, start=1)
-        if layout.kind == "csv":
-            records = csv_records(self._lines, layout.delimiter)
-        if layout.header:
-            next(records, None)
-        tabs = layout.kind == "tsv"
+        if layout.kind != "tsv" or layout.width is None or {line.count("\t") for line in lines} != {layout.width - 1}:
+            return None
+        together = "\t".join(lines)
+        cells = together.split("\t")
+        columns = [list(map(str.strip, cells[place :: layout.width])) for place in layout.places]
+        return columns if all(map(all, columns)) and "\0" not in together else None
+
+    def rows(self, records: Iterable[tuple[int, list[str] | str]]) -> Iterator[Row]:
+        """Each line, or CSV record, with what stands on it."""
         for line, record in records:
-            if tabs and isinstance(record, str):  # most lines of most files: a shorter way to the same end
-                cells = record.split("\t")
-                if len(cells) == layout.width:
-                    texts = [cells[place].strip() for place in layout.places]
-                    if all(texts) and "\0" not in record:
-                        yield Row(self._file, line, texts)
-                        continue
-            yield Row(self._file, line, _stripped(self._columns(record), self._names))
+            yield Row(self.file, line, stripped(self._columns(record), self._names))
 
     def _columns(self, record: list[str] | str) -> Columns | str:
         """The columns of an example from a line or a CSV record, or what is wrong with it."""
@@ -71,6 +60,44 @@ class OneFile:
         if not text.strip():
             return "empty line"
         return [text] if layout.kind == "lines" else _chosen(layout, text.split("\t"))
+
+
+class OneFile:
+    """One pass over a file, which is opened once; the layout follows from its first lines.
+
+    ``names`` are the columns of an example, ``asked`` those of the file that are meant (None to find them), and
+    ``watch`` is shown the bytes.
+    """
+
+    def __init__(self, file: str, names: tuple[str, ...], asked: Columns | None, watch: Watch | None = None) -> None:
+        blocks = raw_blocks(file, watch)
+        head: list[str] = []
+        first: list[RawLines] = []
+        while len(head) < HEAD and (block := next(blocks, None)) is not None:
+            first.append(block)
+            head += islice(chain.from_iterable(block.decoded()), HEAD - len(head))
+        self.parts: Iterator[RawLines] = chain(first, blocks)
+        """Its lines, many at once; they can be gone over once, as parts or as rows."""
+        self.layout: Layout = layout_by(head, file, names, asked)
+        self.parser = LineParser(file, names, self.layout)
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether an example is a line, so that lines can be parsed apart from those before them."""
+        return self.layout.kind != "csv" and not self.layout.broken
+
+    def __iter__(self) -> Iterator[Row]:
+        """The rows one after the other, the header left out."""
+        if self.layout.broken:
+            yield Row(self.parser.file, 1, self.layout.broken)
+            return
+        lines = chain.from_iterable(chain.from_iterable(part.decoded() for part in self.parts))
+        records: Iterator[tuple[int, list[str] | str]] = enumerate(lines, start=1)
+        if self.layout.kind == "csv":
+            records = csv_records(lines, self.layout.delimiter)
+        if self.layout.header:
+            next(records, None)
+        yield from self.parser.rows(records)
 
 
 class TwoFiles:
@@ -89,7 +116,7 @@ class TwoFiles:
             counts[1] += right is not None
             if left is not None and right is not None:
                 file = target if left.strip() and not right.strip() else source
-                yield Row(file, line, _stripped((left, right), self._names))
+                yield Row(file, line, stripped((left, right), self._names))
         if counts[0] != counts[1]:
             raise DataError(
                 f"{shown_input(source)} has {counts[0]:,} lines, {shown_input(target)} has {counts[1]:,}: "
@@ -97,7 +124,7 @@ class TwoFiles:
             )
 
 
-def _stripped(found: Columns | str, names: tuple[str, ...]) -> Columns | str:
+def stripped(found: Columns | str, names: tuple[str, ...]) -> Columns | str:
     """The columns without space around them, or why they are no example."""
     if isinstance(found, str):
         return found

@@ -34,15 +34,26 @@ class SpooledBlock:
     """(n,) Where they stand in their file."""
     places: NDArray[np.uint64]
     """(n,) What decides which part they belong to."""
-    _texts: tuple[bytes, ...]
+    texts: tuple[bytes, ...]
+    """Of each column, one after the other."""
 
     def columns(self) -> Iterator[list[str]]:
         """The n texts of each column."""
-        return map(self.column, range(len(self._texts)))
+        return map(self.column, range(len(self.texts)))
 
     def column(self, index: int) -> list[str]:
         """The n texts of a column."""
-        return self._texts[index].decode("utf-8").split(_BETWEEN)
+        return self.texts[index].decode("utf-8").split(_BETWEEN) if len(self) else []
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @classmethod
+    def of(cls, block: Block, places: NDArray[np.uint64]) -> "SpooledBlock":
+        """A block as it will stand in the spool."""
+        lines = block.lines
+        numbers = np.arange(lines.start, lines.stop) if isinstance(lines, range) else np.asarray(lines, dtype=np.int64)
+        return cls(numbers, places, tuple(_BETWEEN.join(texts).encode() for texts in block.columns))
 
 
 class Spool:
@@ -58,13 +69,13 @@ class Spool:
         self._size = self._checked = 0
         self._reading = threading.Lock()
 
-    def add(self, block: Block, places: NDArray[np.uint64]) -> None:
+    def add(self, block: SpooledBlock) -> None:
         """Append the examples of a block."""
         if not len(block):
             return
-        columns = [_BETWEEN.join(texts).encode() for texts in block.columns]
+        columns = block.texts
         sizes = np.array([len(block), len(columns), *map(len, columns)], dtype=np.int64)
-        head = sizes.tobytes() + np.asarray(block.lines, dtype=np.int64).tobytes() + places.tobytes()
+        head = sizes.tobytes() + block.lines.tobytes() + block.places.tobytes()
         try:
             self._require_room()
             for part in (head, *columns):
@@ -90,6 +101,11 @@ class Spool:
                 texts = tuple(self._file.read(size) for size in sizes)
                 at = self._file.tell()
             yield SpooledBlock(lines, places, texts)
+
+    @property
+    def size(self) -> int:
+        """Bytes that the examples take."""
+        return self._size
 
     def release(self) -> None:
         """Give the disk space back; nothing can be read any more."""

@@ -1,6 +1,15 @@
 """Predictors, which ``clearhead.load()`` returns: a model with its tokenizers and its decoding settings."""
 
-from clearhead.predictor.answering import CUT, Answered, AnswerFormat, answer_lines, answers_to_lines, warnings_about
+from clearhead.predictor.answering import (
+    CUT,
+    Answered,
+    AnswerFormat,
+    AnsweringWork,
+    answer_lines,
+    answers_to_lines,
+    in_order,
+    warnings_about,
+)
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import Engine
 from clearhead.predictor.filler import Filler
@@ -12,16 +21,18 @@ from clearhead.predictor.lines import Line, ReadAs, count_lines, lines_to_answer
 from clearhead.predictor.loading import load, predictor_of, ready
 from clearhead.predictor.looking import look_at_ids
 from clearhead.predictor.pronouncer import Pronouncer
+from clearhead.predictor.shards import Shard, ShardAnswers, ShardFolder, ShardJob, shard_answers, shard_jobs, shards_of
 from clearhead.predictor.teaching import forced_batches
 from clearhead.predictor.unknown import UnknownCharacters, unknown_words
-from clearhead.predictor.workers import WorkerPool, leave_with, one_thread
 from clearhead.predictor.writer import TextWriter, TracedId
+from clearhead.workers import WorkerKilled, WorkerPool, leave_with, one_thread
 
 __all__ = [
     "CUT",
     "Answer",
     "AnswerFormat",
     "Answered",
+    "AnsweringWork",
     "Engine",
     "Filler",
     "ForcedLine",
@@ -32,15 +43,21 @@ __all__ = [
     "Predictor",
     "Pronouncer",
     "ReadAs",
+    "Shard",
+    "ShardAnswers",
+    "ShardFolder",
+    "ShardJob",
     "TextWriter",
     "TracedId",
     "UnknownCharacters",
+    "WorkerKilled",
     "WorkerPool",
     "answer_lines",
     "answers_to_lines",
     "count_lines",
     "forced",
     "forced_batches",
+    "in_order",
     "input_identity",
     "leave_with",
     "lines_to_answer",
@@ -50,6 +67,9 @@ __all__ = [
     "predictor_of",
     "ready",
     "require_files",
+    "shard_answers",
+    "shard_jobs",
+    "shards_of",
     "unknown_words",
     "warnings_about",
 ]

@@ -9,8 +9,8 @@ from clearhead.data import format_of
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.lines import Line, jobs_of
 from clearhead.predictor.unknown import unknown_words
-from clearhead.predictor.workers import WorkerPool
 from clearhead.recipe import DecodingSpec
+from clearhead.workers import WorkerPool
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,20 @@ def answer_lines(
 
     ``first`` is the number of the first line.
     """
+    with WorkerPool(AnsweringWork(predictor, spec, layout), workers) as pool:
+        yield from in_order(pool.results(jobs_of(lines)), first)
+
+
+def in_order(chunks: Iterable[Sequence[Answered]], first: int = 0) -> Iterator[list[Answered]]:
+    """For each chunk, the lines that are next in order, of it and of earlier ones; ``first`` is the first of all."""
     ready: dict[int, Answered] = {}
-    with WorkerPool(_Work(predictor, spec, layout), workers) as pool:
-        for chunk in pool.results(jobs_of(lines)):
-            ready |= {answered.number: answered for answered in chunk}
-            in_order = []
-            while first in ready:
-                in_order.append(ready.pop(first))
-                first += 1
-            yield in_order
+    for chunk in chunks:
+        ready |= {answered.number: answered for answered in chunk}
+        following = []
+        while first in ready:
+            following.append(ready.pop(first))
+            first += 1
+        yield following
 
 
 _NOTHING = [Answer("", 0.0, 0.0, finished=True, tokens=[])]
@@ -96,14 +101,16 @@ def warnings_about(predictor: Predictor, best: Answer) -> list[tuple[str, str]]:
     return [*warnings, ("unknown", unknown_words(predictor.source, best.unknown))] if best.unknown else warnings
 
 
-class _Work:
+class AnsweringWork:
     """The function that each worker applies to a job."""
 
     def __init__(self, predictor: Predictor, spec: DecodingSpec, layout: AnswerFormat) -> None:
         self.predictor, self.spec, self.layout = predictor, spec, layout
         self.question = format_of(predictor.model.spec).question
 
-    def __call__(self, lines: list[Line]) -> list[Answered]:
+    def __call__(self, lines: Sequence[Line]) -> list[Answered]:
+        if not lines:
+            return []
         found = answers_to_lines(
             self.predictor,
             self.spec,

@@ -33,6 +33,15 @@ def input_identity(files: Sequence[Path]) -> dict[str, Any]:
     }
 
 
+def changed(then: Identity, now: Identity) -> str:
+    """In what two commands differ; nothing if they give the same answers."""
+    return "; ".join(
+        f"{name} was {then.get(name)!r}, and is now {now.get(name)!r}"
+        for name in dict.fromkeys([*then, *now])
+        if then.get(name) != now.get(name)
+    )
+
+
 class Journal:
     """Writes the answers of one command to a file.
 
@@ -169,14 +178,8 @@ class Journal:
         header, *records = [_table(line) for line in content.split(b"\n")[:-1]] or [None]
         if header is None or not isinstance(header.get("identity"), dict):
             raise self._damaged(self._journal)
-        then = header["identity"]
-        differences = [
-            f"{name} was {then.get(name)!r}, and is now {identity.get(name)!r}"
-            for name in dict.fromkeys([*then, *identity])
-            if then.get(name) != identity.get(name)
-        ]
-        if differences:
-            raise self._other("; ".join(differences))
+        if difference := changed(header["identity"], identity):
+            raise self._other(difference)
         last = next((record for record in reversed(records) if record is not None), None)
         if last is None:
             return 0

@@ -8,6 +8,7 @@ model.safetensors          a model file: whatever is called so, or begins like o
 runs/mine                  a run: a folder with recipe.toml or best.safetensors
 bert-base-uncased/         a Hugging Face folder: one with config.json
 anything else that is there, pipes and <(…) among them, is data
+in/*.txt                   a pattern that names files which are there: data, too
 """
 
 import struct
@@ -21,7 +22,7 @@ from clearhead.errors import (
     Problem,
     RecipeError,
 )
-from clearhead.files import exists
+from clearhead.files import exists, is_pattern, matching
 from clearhead.recipe.data import TASKS
 from clearhead.recipe.sources import preset_names
 from clearhead.recipe.stored import LARGEST_HEADER
@@ -43,7 +44,7 @@ def named(word: str | Path) -> Named:
         if text in preset_names():
             return "preset"
     if not exists(path):
-        return "missing"
+        return "data" if matching(text) else "missing"
     return _named_folder(path) if path.is_dir() else _named_file(path)
 
 
@@ -99,12 +100,16 @@ def weights_of(word: str | Path) -> tuple[Path, bool]:
 
 
 def require_data(word: str | Path) -> None:
-    """Refuse what stands where data belong and is something else."""
+    """Refuse what stands where data belong and is something else; of a pattern, each file that it names."""
     path = Path(word)
     if str(word) == "-":
         return
+    if found := matching(word):
+        for file in found:
+            require_data(file)
+        return
     if not exists(path):
-        raise DataError(f"{word}: no such file")
+        raise DataError(f"{word}: {'no file has a name like this' if is_pattern(word) else 'no such file'}")
     what = {
         "run": "is a run",
         "recipe": "is a recipe",

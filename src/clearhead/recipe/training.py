@@ -111,6 +111,9 @@ class TrainingSpec(Spec):
     """Batches whose gradients make one step."""
     window: Annotated[int, Field(ge=1, le=1_000_000_000)] = 50_000
     """Examples that are shuffled and sorted by length together."""
+    shuffle: Literal["list", "formula"] | None = None
+    """How all examples are shuffled: list draws a list of them for each epoch; formula computes which one stands where,
+    so that neither memory nor the time to resume depends on their number. Without it: list up to a million examples."""
     optimizer: OptimizerSpec = OptimizerSpec()
     """How gradients become steps."""
     schedule: ScheduleSpec = ScheduleSpec()

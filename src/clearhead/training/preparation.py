@@ -17,12 +17,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from clearhead.data import GIVEN, Corpus, Encoded, codecs_of, format_of, plan_epoch, read_corpus
+from clearhead.data import GIVEN, Corpus, Encoded, Progress, all_sizes, codecs_of, format_of, read_corpus, unwatched
 from clearhead.errors import DamagedFile, DataError, NewerFile, Problem, RecipeError
 from clearhead.files import write_whole
 from clearhead.locks import held
+from clearhead.machine import cores
 from clearhead.models import Model, SavedModel, build, count_parameters, load_model, save_model
 from clearhead.recipe import DEFAULT_MINUTES, Recipe, StackSpec, read_recipe, recipe_from, recipe_table, recipe_toml
 from clearhead.training.clock import TimeBudget
@@ -31,6 +33,7 @@ from clearhead.training.hardware import loss_of, placed
 from clearhead.training.manifest import Manifest, Stage, checksum_of, damage, read_manifest, write_manifest
 from clearhead.training.objectives import Codecs, Objective, objective_of
 from clearhead.training.optimizer import make_optimizers
+from clearhead.training.planning import epoch_plan
 from clearhead.training.process_group import SINGLE, ProcessGroup
 from clearhead.training.start import FILE, Start, begun
 from clearhead.training.tuning import frozen_though_new, require_tunable, tuned, with_new_parts
@@ -41,6 +44,8 @@ CALIBRATION = 0.02
 """Part of a budget in minutes, at most six seconds, in which the speed is measured before the first step."""
 FEWEST_EVALUATIONS, MOST_EVALUATIONS = 4, 20
 """Evaluations on dev in a run with a budget in minutes: one a minute, within these bounds."""
+MOST_LISTED = 1_000_000
+"""Training examples that are shuffled by a list, at most, unless the recipe says how."""
 _UNFINISHED = ".preparing"
 _TOKENIZERS = "tokenizers.json"
 
@@ -58,6 +63,7 @@ _DECIDES = (
     "adapters",
     "precision",
     "tf32",
+    "shuffle",
 )
 """Settings of training that every step depends on; those that are not set are not part of a recipe's table."""
 
@@ -102,14 +108,22 @@ class Prepared:
         return _tokenizers(self.codecs)
 
 
-def prepare(recipe: Recipe, folder: Path, group: ProcessGroup = SINGLE, *, start: Start | None = None) -> Prepared:
+def prepare(
+    recipe: Recipe,
+    folder: Path,
+    group: ProcessGroup = SINGLE,
+    *,
+    start: Start | None = None,
+    progress: Progress = unwatched,
+) -> Prepared:
     """Read, check and encode the data, learn tokenizers, fix the number of steps; if it fails, nothing is left.
 
     With ``start``, the tokenizers are that model's, and ``data/start.safetensors`` is what training begins with.
+    ``progress`` is told how far reading and encoding are.
     """
     notes: list[str] = []
     with held(folder):
-        corpus = _read(recipe, folder)
+        corpus = _read(recipe, folder, progress)
         asked = recipe_table(recipe)
         known = None if start is None else start.known()
         codecs, recipe = objective_of(recipe).learn(corpus, known)
@@ -125,7 +139,8 @@ def prepare(recipe: Recipe, folder: Path, group: ProcessGroup = SINGLE, *, start
                 _, new = begun(start.saved, recipe)
                 recipe = with_new_parts(recipe, new)
             require_tunable(recipe, started=start is not None)
-            recipe = _with_dropout(_with_budget(recipe, examples, group), examples)
+            recipe = _with_budget(_with_shuffle(recipe, examples), examples, group)
+            recipe = _with_dropout(recipe, examples)
             assert recipe.training.steps is not None
             if start is not None and known is not None:
                 model, _ = begun(start.saved, recipe)
@@ -264,10 +279,11 @@ def _only_copies(folder: Path, recipe: Recipe) -> list[Path]:
     return [folder / "data" / file.name for file in files if os.path.abspath(file.parent) == inside]  # noqa: PTH100
 
 
-def _read(recipe: Recipe, folder: Path) -> Corpus[Any]:
+def _read(recipe: Recipe, folder: Path, progress: Progress = unwatched) -> Corpus[Any]:
     """The data of a run, each file read once; what is kept of them on the way takes room in the run folder."""
-    writable = os.access(folder, os.W_OK)
-    return read_corpus(recipe.data, format_of(recipe.model), folder if writable else None)
+    room = folder if os.access(folder, os.W_OK) else None
+    workers = recipe.training.threads or cores()
+    return read_corpus(recipe.data, format_of(recipe.model), room, workers=workers, progress=progress)
 
 
 def _restored(folder: Path, manifest: Manifest, corpus: Corpus[Any], objective: Objective[Any, Any, Any]) -> list[str]:
@@ -415,6 +431,13 @@ def _with_smoothing(recipe: Recipe, objective: Objective[Any, Any, Any]) -> Reci
     return recipe.updated(training=recipe.training.replaced(label_smoothing=objective.smoothing))
 
 
+def _with_shuffle(recipe: Recipe, examples: Encoded) -> Recipe:
+    """Resolve how the examples are shuffled, if there are too many for a list of them."""
+    if recipe.training.shuffle is not None or len(examples) <= MOST_LISTED:
+        return recipe
+    return recipe.updated(training=recipe.training.replaced(shuffle="formula"))
+
+
 def _with_budget(recipe: Recipe, examples: Encoded, group: ProcessGroup) -> Recipe:
     """Turn epochs or minutes into steps, the only clock of training."""
     spec = recipe.training
@@ -422,8 +445,7 @@ def _with_budget(recipe: Recipe, examples: Encoded, group: ProcessGroup) -> Reci
     if spec.steps is not None:
         return recipe
     if spec.epochs is not None:
-        plan = plan_epoch(examples, seed=spec.seed, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window)
-        steps = max(1, spec.epochs * len(plan) // spec.accumulate)
+        steps = max(1, spec.epochs * epoch_plan(examples, spec, 0).count() // spec.accumulate)
     else:
         minutes = spec.minutes or DEFAULT_MINUTES
         calibration = min(6.0, CALIBRATION * 60 * minutes)
@@ -454,7 +476,7 @@ def _with_dropout(recipe: Recipe, examples: Encoded) -> Recipe:
     """Resolve ``auto``: the more often the data are seen, the more is dropped."""
     spec = recipe.training
     assert spec.steps is not None
-    tokens = float(max(sizes.sum() for sizes in examples.sizes))
+    tokens = float(np.max(np.sum([[side.sum() for side in sizes] for sizes in all_sizes(examples)], axis=0)))
     passes = spec.steps * spec.accumulate * spec.batch_tokens / tokens
     rate = round(min(0.3, max(0.05, passes / 100)), 3)
     stacks = {name: part.with_dropout(rate) for name, part in recipe.model if isinstance(part, StackSpec)}
@@ -471,13 +493,13 @@ def seconds_per_step(
     spec, objective = recipe.training, objective_of(recipe)
     model = placed(tuned(build(recipe, seed=0), spec), spec)
     optimizers = make_optimizers(model, spec.optimizer)
-    plan = plan_epoch(examples, seed=spec.seed, epoch=0, batch_tokens=spec.batch_tokens, window=spec.window)
+    batches = epoch_plan(examples, spec, 0).batches(0)
     times: list[float] = []
     state = torch.random.get_rng_state()
     while sum(times) < at_least and len(times) < 200:
         start = time.perf_counter()
         for _ in range(spec.accumulate):
-            rows, _ = group.share(plan[len(times) % len(plan)])
+            rows, _ = group.share(batches[len(times) % len(batches)])
             batch = objective.batch(examples, rows, 0)
             (loss_of(objective, model, batch, spec) / batch.tokens).backward()
         for optimizer in optimizers:

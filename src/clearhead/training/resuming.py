@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from clearhead.data import Progress, unwatched
 from clearhead.errors import ClearheadError, DataError, Problem, RecipeError
 from clearhead.recipe import Recipe, Settings, recipe_table
 from clearhead.training.checkpoint import has_trained, load_checkpoint
@@ -30,7 +31,9 @@ class StatedRecipe:
     """The model that the run is to start from; None for one from scratch, and for a run that is resumed without it."""
 
 
-def opened(asked: StatedRecipe, folder: Path, group: ProcessGroup = SINGLE, *, resume: bool) -> tuple[Prepared, bool]:
+def opened(
+    asked: StatedRecipe, folder: Path, group: ProcessGroup = SINGLE, *, resume: bool, progress: Progress = unwatched
+) -> tuple[Prepared, bool]:
     """Return the run in this folder and whether it already existed; if it did not, prepare it.
 
     Without ``resume``, a folder in which nothing has been trained yet is prepared again, and one with training results
@@ -48,7 +51,7 @@ def opened(asked: StatedRecipe, folder: Path, group: ProcessGroup = SINGLE, *, r
     if resume and not there and asked.recipe.data.task == "none" and asked.recipe.data.train is None:
         raise DataError(f"{folder}: has no run to continue, and no data to start one: name a file of pairs or a task")
     if not there or not resume:
-        return prepare(asked.recipe, folder, group, start=asked.start), False
+        return prepare(asked.recipe, folder, group, start=asked.start, progress=progress), False
     run = reopen(folder)
     _require_checkpoint(folder)
     return _agreed(asked, run), True

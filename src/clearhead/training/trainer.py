@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, astuple, dataclass, field, fields
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -22,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clearhead.data import Encoded, padding_share, plan_epoch
+from clearhead.data import Encoded, EpochPlan, padding_share
 from clearhead.errors import ClearheadError, DamagedFile, DataError, Diverged, Interrupted, ModelFileError
 from clearhead.locks import held
 from clearhead.models import Model, device_of, load_model, pick_device, stored_tensors
@@ -42,6 +43,7 @@ from clearhead.training.manifest import Stage
 from clearhead.training.objectives import Objective
 from clearhead.training.optimizer import make_optimizers
 from clearhead.training.parallel import GradientSource, Kind, Learner
+from clearhead.training.planning import epoch_plan
 from clearhead.training.prefetch import Prefetcher
 from clearhead.training.process_group import SINGLE, ProcessGroup
 from clearhead.training.report import Report
@@ -54,6 +56,8 @@ LOOKS = 50
 """How often, at least, a run with a budget in minutes looks at the clock, if it has as many steps."""
 EXPLODED = 3.0
 """Training has diverged when the loss exceeds this many times (the lowest loss so far + 1)."""
+WINDOWS_LOOKED_AT = 20
+"""Windows of an epoch, at most, whose padding is counted before the first step."""
 EVALUATE_EVERY = 50
 """Fewest steps between evaluations on dev, unless the recipe sets ``training.evaluate_every``."""
 
@@ -66,6 +70,10 @@ class Progress:
     epoch: int = 0
     index: int = 0
     """Batches of the epoch that have been used."""
+    window: int = 0
+    """The window of the epoch that the last of them stood in."""
+    before: int = 0
+    """Batches of the windows before it."""
     loss_sum: float = 0.0
     """Loss and tokens since the last log row."""
     token_sum: int = 0
@@ -159,7 +167,7 @@ class Trainer:
         self.identity = identity
         self.progress = Progress()
         self.evaluate_every = evaluate_every(spec)
-        self._plan: tuple[int, list[NDArray[np.int64]]] = (-1, [])
+        self._plan: tuple[int, EpochPlan] | None = None
         self._ahead: Prefetcher[Any] = Prefetcher(active=prefetches(spec, self.device))
         self._look_every = max(1, min(LOG_EVERY, self.stages[0].total // LOOKS))
 
@@ -282,11 +290,11 @@ class Trainer:
     def _next_batch(self) -> tuple[Any, bool]:
         """The next batch on the device, and whether it counts; a thread may have made it, and makes the one after it."""
         rows = self._next_rows()
-        progress, plan = self.progress, self._epoch_plan()
+        progress, batches = self.progress, self._epoch_plan().batches(self.progress.window)
         epoch, index = progress.epoch, progress.index  # of the batch after this one
         found = self._ahead.take((epoch, index), lambda: self._made(rows, epoch))
-        if index < len(plan):  # the next epoch is planned when it begins
-            following = plan[index]
+        if index - progress.before < len(batches):  # the next window is planned when it begins
+            following = batches[index - progress.before]
             self._ahead.expect((epoch, index + 1), lambda: self._made(following, epoch))
         return found
 
@@ -297,21 +305,20 @@ class Trainer:
 
     def _next_rows(self) -> NDArray[np.int64]:
         """The rows of the next batch; they depend only on (seed, epoch, index)."""
-        if self.progress.index >= len(self._epoch_plan()):
-            self.progress.epoch += 1
-            self.progress.index = 0
-        rows = self._epoch_plan()[self.progress.index]
-        self.progress.index += 1
+        progress = self.progress
+        while progress.index - progress.before >= len(batches := self._epoch_plan().batches(progress.window)):
+            progress.window, progress.before = progress.window + 1, progress.before + len(batches)
+            if progress.window == self._epoch_plan().windows:
+                progress.epoch += 1
+                progress.index = progress.window = progress.before = 0
+        rows = batches[progress.index - progress.before]
+        progress.index += 1
         return rows
 
-    def _epoch_plan(self) -> list[NDArray[np.int64]]:
+    def _epoch_plan(self) -> EpochPlan:
         epoch = self.progress.epoch
-        if self._plan[0] != epoch:
-            spec = self.spec
-            plan = plan_epoch(
-                self.examples, seed=spec.seed, epoch=epoch, batch_tokens=spec.batch_tokens, window=spec.window
-            )
-            self._plan = (epoch, plan)
+        if self._plan is None or self._plan[0] != epoch:
+            self._plan = epoch, epoch_plan(self.examples, self.spec, epoch)
         return self._plan[1]
 
     def _move_average(self) -> None:
@@ -497,8 +504,10 @@ class Trainer:
                     )
 
     def padding(self) -> float:
-        """The share of padding among the tokens of the first epoch."""
-        return padding_share(self.examples, self._epoch_plan())
+        """The share of padding among the tokens of an epoch; of one with many windows, of the first few."""
+        plan = self._epoch_plan()
+        few = range(min(plan.windows, WINDOWS_LOOKED_AT))
+        return padding_share(self.examples, chain.from_iterable(map(plan.batches, few)))
 
     def activation_bytes(self) -> int:
         """Measure on one batch how many bytes a forward pass keeps for the backward pass; changes no state.
@@ -507,7 +516,7 @@ class Trainer:
         """
         if self.source.kind == "fsdp":
             return 0
-        batch = self.objective.batch(self.examples, self._epoch_plan()[0], self.progress.epoch)
+        batch = self.objective.batch(self.examples, self._epoch_plan().batches(0)[0], self.progress.epoch)
         state = random_states(self.device)
         kept: dict[int, int] = {}
         parameters = {parameter.data_ptr() for parameter in self.model.parameters()}

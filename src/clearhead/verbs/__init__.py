@@ -19,6 +19,7 @@ from clearhead.verbs.merge import merge_adapters
 from clearhead.verbs.naming import load, model_named, recipe_named
 from clearhead.verbs.prune import Pruned, PrunedSize, prune
 from clearhead.verbs.run import Run
+from clearhead.verbs.shards import answer_shards
 from clearhead.verbs.show import show
 from clearhead.verbs.train import train
 from clearhead.verbs.vectors import vector_file, vector_lines
@@ -35,6 +36,7 @@ __all__ = [
     "align",
     "answer_file",
     "answer_lines",
+    "answer_shards",
     "check",
     "compare_engines",
     "compare_recipes",

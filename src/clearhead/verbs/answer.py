@@ -2,7 +2,7 @@
 
 import hashlib
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from clearhead.errors import Interrupted, Problem, RecipeError
 from clearhead.events import Event, Listener
-from clearhead.files import sha256_of
+from clearhead.files import matching, sha256_of
 from clearhead.machine import cores
 from clearhead.recipe import DecodingSpec, require_data, weights_of
 from clearhead.verbs.naming import Changes, model_named, split
@@ -62,7 +62,7 @@ def answer_lines(
 
     Args:
         model: A model, a run, or the name of one.
-        files: Files of lines (also .gz and .jsonl).
+        files: Files of lines (also .gz and .jsonl), or a pattern for their names, ``"in/*.txt"``.
         n_best: Answers to each line.
         scores: Whether log p of each answer follows it, after a tab.
         as_json: Whether each line becomes a JSON object; the fields of a JSONL line stay.
@@ -75,8 +75,9 @@ def answer_lines(
         report: Called with an ``Event`` if the model is converted for an engine.
         settings: Settings of ``[decoding]``.
     """
-    names = _files(files)
-    predictor, spec = _asked(model, names, n_best, settings, _Chosen(engine, int8, device, listener_of(report)))
+    names = files_of(files)
+    chosen = ChosenEngine(engine, int8, device, listener_of(report))
+    predictor, spec = asked_model(model, names, n_best, settings, chosen)
 
     from clearhead.data import format_of
     from clearhead.predictor import AnswerFormat, count_lines, lines_to_answer
@@ -87,7 +88,7 @@ def answer_lines(
 
     def batches() -> "Iterator[list[Answered]]":
         with undisturbed():
-            yield from batches_of(predictor, spec, form, lines, workers=_count(workers, predictor))
+            yield from batches_of(predictor, spec, form, lines, workers=worker_count(workers, predictor))
 
     return AnswerStream(batches(), count_lines(names))
 
@@ -121,23 +122,21 @@ def answer_file(
     The others are those of ``answer_lines``.
     """
     listener = listener_of(report)
-    names = _files(files)
-    predictor, spec = _asked(model, names, n_best, settings, _Chosen(engine, int8, device, listener))
+    names = files_of(files)
+    predictor, spec = asked_model(model, names, n_best, settings, ChosenEngine(engine, int8, device, listener))
 
     from clearhead.data import format_of
-    from clearhead.predictor import AnswerFormat, Journal, count_lines, lines_to_answer
+    from clearhead.predictor import AnswerFormat, Journal, count_lines, input_identity, lines_to_answer
     from clearhead.predictor import answer_lines as batches_of
 
     form = AnswerFormat(n_best, scores, as_json)
-    identity = _identity(model, names, spec, form, read_as)
-    if (answers_by := _engine_of(predictor)) != "native":
-        identity = {**identity, "--engine": answers_by}
+    identity = answers_identity(model, predictor, form, read_as) | input_identity(names)
     lines = lines_to_answer(names, read_as, format_of(predictor.model.spec).question)
     with Journal(Path(output), identity, resume=resume, force=force) as journal, undisturbed(), _stopping(journal):
         done, total = journal.start, count_lines(names)
         listener(Event("start", step=done, steps=total))
         left = journal.left(lines)
-        for part in batches_of(predictor, spec, form, left, workers=_count(workers, predictor), first=done):
+        for part in batches_of(predictor, spec, form, left, workers=worker_count(workers, predictor), first=done):
             journal.write([answered.rows for answered in part])
             done += len(part)
             listener(Event("lines", step=done, steps=total))
@@ -149,7 +148,7 @@ def answer_file(
     return done
 
 
-def _count(workers: int | Literal["all"], predictor: "Predictor") -> int:
+def worker_count(workers: int | Literal["all"], predictor: "Predictor") -> int:
     """How many processes answer: only this one if the model is on a GPU, as what it holds there survives no fork."""
     from clearhead.models import device_of
 
@@ -158,11 +157,13 @@ def _count(workers: int | Literal["all"], predictor: "Predictor") -> int:
     return cores() if workers == "all" else workers
 
 
-def _files(files: Files) -> list[Path]:
-    return [Path(files)] if isinstance(files, str | Path) else [Path(name) for name in files]
+def files_of(files: Files) -> list[Path]:
+    """The names one by one; a pattern stands for all files that it names."""
+    names = [files] if isinstance(files, str | Path) else files
+    return [file for name in names for file in matching(name) or [Path(name)]]
 
 
-def _engine_of(predictor: "Predictor") -> str:
+def engine_of(predictor: "Predictor") -> str:
     """The name of what answers, by an engine that was asked for here or when the model was loaded."""
     from clearhead.predictor import TextWriter
 
@@ -170,7 +171,7 @@ def _engine_of(predictor: "Predictor") -> str:
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class ChosenEngine:
     """The engine that answers, where, and who is told about a conversion."""
 
     engine: str | None
@@ -179,12 +180,12 @@ class _Chosen:
     listener: Listener
 
 
-def _asked(
+def asked_model(
     model: "str | Path | Run | Predictor",
     names: Sequence[Path],
     n_best: int,
     settings: Changes,
-    chosen: "_Chosen",
+    chosen: ChosenEngine,
 ) -> "tuple[Predictor, DecodingSpec]":
     """The model and its way of decoding; what is wrong with the names is reported before anything is loaded."""
     if sum(str(name) == "-" for name in names) > 1:
@@ -201,23 +202,19 @@ def _asked(
     return predictor, predictor.recipe.decoding
 
 
-def _identity(
-    model: "str | Path | Run | Predictor",
-    files: Sequence[Path],
-    spec: DecodingSpec,
-    form: "AnswerFormat",
-    read_as: Literal["auto", "text", "jsonl"],
-) -> Mapping[str, Any]:
-    """What a file of answers depends on."""
-    from clearhead.predictor import input_identity
-
+def answers_identity(
+    model: "str | Path | Run | Predictor", predictor: "Predictor", form: "AnswerFormat", read_as: "ReadAs"
+) -> dict[str, Any]:
+    """What answers depend on, their input apart."""
+    spec = predictor.recipe.decoding
     decoding = {f"decoding.{name}": value for name, value in spec.model_dump(mode="json").items()}
     del decoding["decoding.batch_tokens"]  # a resumed command may need less memory
     shape = {f"--{name.removeprefix('as_').replace('_', '-')}": value for name, value in asdict(form).items()}
-    return {"the model": _weights(model)} | decoding | shape | {"--from": read_as} | input_identity(files)
+    identity = {"the model": weights_checksum(model)} | decoding | shape | {"--from": read_as}
+    return identity if (engine := engine_of(predictor)) == "native" else identity | {"--engine": engine}
 
 
-def _weights(model: "str | Path | Run | Predictor") -> str:
+def weights_checksum(model: "str | Path | Run | Predictor") -> str:
     """A checksum of the weights, wherever they stand."""
     from clearhead.verbs.run import Run
 

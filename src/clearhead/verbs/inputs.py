@@ -174,10 +174,13 @@ def _require_one_pipe(parts: Mapping[str, Any]) -> None:
 
 
 def _family(file: str) -> str | None:
-    """The family that a file is for, if its name and its first line tell; what is wrong with it is reported later."""
-    from clearhead.data import first_line, kind_of, named_family
+    """The family that a file, or the first of a pattern, is for, if they tell; errors come later."""
+    from clearhead.data import column_names, family_of_columns, files_of, first_line, is_table, kind_of, named_family
 
+    file = files_of(file)[0]
     try:
+        if is_table(file):
+            return family_of_columns(column_names(file))
         first = first_line(file)
     except DataError:
         first = None

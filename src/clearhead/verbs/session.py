@@ -8,10 +8,10 @@ from typing import Literal
 import torch
 
 from clearhead.costing import require_training_memory
-from clearhead.data import Encoded
+from clearhead.data import Encoded, Progress, all_sizes
 from clearhead.errors import ClearheadError
 from clearhead.evaluation import dev_scores, judge_of, scores_of_run
-from clearhead.events import Listener
+from clearhead.events import Event, Listener, ignore
 from clearhead.locks import held
 from clearhead.machine import free_memory
 from clearhead.models import Model, SavedModel, build, count_parameters, device_of, load_model, pick_device, save_model
@@ -46,6 +46,8 @@ from clearhead.training import (
 )
 
 Parallel = Literal["auto", "ddp", "fsdp"]
+TELL_EVERY = 0.25
+"""Seconds between two events about the preparation."""
 BYTES_OF_A_PARAMETER, BYTES_OF_A_TOKEN = 20, 1 << 16
 """What training takes, roughly: weights, gradients, Adam's two and the average; and what a wide token leaves behind."""
 
@@ -59,7 +61,7 @@ def train_in(
         stated = StatedRecipe(stated)
     torch.set_num_threads(threads_for_each(stated.recipe.training.threads))
     with open_process_group() as group, held(folder) if group.leads else nullcontext():
-        run, begun = _prepared(stated, folder, group, resume=resume)
+        run, begun = _prepared(stated, folder, group, listener, resume=resume)
         torch.set_num_threads(threads_for_each(run.recipe.training.threads))  # those that the run began with
         trainer = make_trainer(run, group, listener, parallel=_asked_parallel(stated))
         with fast_products(run.recipe.training):
@@ -68,9 +70,13 @@ def train_in(
             _conclude(run, trainer)
 
 
-def _prepared(stated: StatedRecipe, folder: Path, group: ProcessGroup, *, resume: bool) -> tuple[Prepared, bool]:
+def _prepared(
+    stated: StatedRecipe, folder: Path, group: ProcessGroup, listener: Listener | None, *, resume: bool
+) -> tuple[Prepared, bool]:
     """The run in this folder, and whether it was there: if not, the leader prepares it, and the others wait."""
-    run, begun = opened(stated, folder, group, resume=resume) if group.leads else (None, False)
+    run, begun = None, False
+    if group.leads:
+        run, begun = opened(stated, folder, group, resume=resume, progress=_telling(listener or ignore))
     begun = bool(group.from_leader(begun))
     _require_one_folder(folder, group)
     return run or reopen(folder), begun
@@ -90,6 +96,19 @@ def _require_one_folder(folder: Path, group: ProcessGroup) -> None:
 def _asked_parallel(stated: StatedRecipe) -> Parallel | None:
     """How processes are to share the work from now on, if it is said: it may change whenever a run is continued."""
     return stated.recipe.training.parallel if ("training", "parallel") in stated.given else None
+
+
+def _telling(listener: Listener) -> Progress:
+    """Tells a listener how far the preparation is, a few times a second."""
+    told = 0.0
+
+    def tell(stage: str, done: int, total: int | None) -> None:
+        nonlocal told
+        if time.monotonic() - told >= TELL_EVERY or done == total:
+            told = time.monotonic()
+            listener(Event("prepare", step=done, steps=total, category=stage))
+
+    return tell
 
 
 def _train(run: Prepared, trainer: Trainer, *, resume: bool, started: float) -> None:
@@ -187,7 +206,7 @@ def _require_memory(recipe: Recipe, examples: Encoded, parameters: int) -> None:
     spec, free = recipe.training, free_memory()
     roughly = BYTES_OF_A_PARAMETER * parameters + BYTES_OF_A_TOKEN * spec.batch_tokens
     if free is not None and roughly > free / 8:
-        longest = int(max(sizes.max() for sizes in examples.sizes))
+        longest = int(max(side.max() for sizes in all_sizes(examples) for side in sizes))
         require_training_memory(recipe, length=longest, examples=len(examples))
 
 

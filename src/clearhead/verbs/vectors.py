@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clearhead.errors import ClearheadError
 from clearhead.files import whole_file
 from clearhead.recipe import require_data, weights_of
+from clearhead.verbs.answer import files_of
 from clearhead.verbs.naming import Changes, model_named
 from clearhead.verbs.undisturbed import undisturbed
 
@@ -97,7 +98,7 @@ def _found(
     settings: Changes,
 ) -> "Iterator[tuple[Line, Tensor, str]]":
     """Each line with its vector, and what its text is called in JSON."""
-    names = [Path(files)] if isinstance(files, str | Path) else [Path(name) for name in files]
+    names = files_of(files)
     if isinstance(model, str | Path):
         weights_of(model)
     for name in names:

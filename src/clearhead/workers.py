@@ -26,23 +26,29 @@ _inherited: dict[int, Callable[[Any], Any]] = {}
 """The functions of all pools, by number: forked processes inherit them, so that they need not be pickled."""
 
 
+class WorkerKilled(ClearheadError):
+    """A process of a pool was killed from outside; what it was working on is lost."""
+
+
 class WorkerPool(Generic[Job, Result]):
     """Applies ``work`` to jobs in forked processes, which share the model's memory; results keep the order of the jobs.
 
     Args:
         work: the function that turns a job into a result.
         workers: the number of processes. With 1, or where processes cannot be forked, jobs run in this process.
+        computes: whether the work is torch's; then each process, this one too, computes with one thread.
 
     Make the pool before torch has run anything on several threads, as a fork would copy their locks.
     """
 
-    def __init__(self, work: Callable[[Job], Result], workers: int) -> None:
-        one_thread()
+    def __init__(self, work: Callable[[Job], Result], workers: int, *, computes: bool = True) -> None:
+        if computes:
+            one_thread()
         self._work, self._pool, self._number = work, None, next(_numbers)
         if workers > 1 and "fork" in multiprocessing.get_all_start_methods():
             _inherited[self._number] = work
             self._pool = ProcessPoolExecutor(
-                workers, multiprocessing.get_context("fork"), initializer=_begin, initargs=(os.getpid(),)
+                workers, multiprocessing.get_context("fork"), initializer=_begin, initargs=(os.getpid(), computes)
             )
         self._ahead = 2 * workers
         self._forked = False
@@ -91,11 +97,11 @@ def _result(future: Future[Result]) -> Result:
 
 
 def _broken(call: Callable[..., Value], *arguments: Any) -> Value:
-    """Call; if a worker process is gone, raise a clear error."""
+    """Call; if a worker process is gone, say so."""
     try:
         return call(*arguments)
     except BrokenProcessPool:
-        raise ClearheadError(
+        raise WorkerKilled(
             "a worker process was killed, perhaps because there was not enough memory: "
             "use fewer --threads or a smaller decoding.batch_tokens"
         ) from None
@@ -107,10 +113,12 @@ def one_thread() -> None:
     threadpoolctl.threadpool_limits(1, user_api="blas")
 
 
-def _begin(parent: int) -> None:
+def _begin(parent: int, computes: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    one_thread()
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads do not survive a fork, and would be warned about
+    if computes:
+        one_thread()
     threading.Thread(target=leave_with, args=(parent,), daemon=True).start()
 
 

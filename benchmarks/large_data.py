@@ -1,0 +1,160 @@
+"""How preparing a run scales with the number of pairs: time of each stage, pairs a second and core, peak memory.
+
+    python -m benchmarks.large_data --pairs 1000000 3000000 10000000 [--workers 2] [--write docs/evidence/large-data.md]
+
+Pairs are generated: sentences of words from a vocabulary of 200,000 with Zipf's frequencies, each with a translation
+word by word. Memory is what the process and all its workers hold for themselves, sampled ten times a second; what is
+mapped from files is not counted, as the system drops it when it needs room.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+WORDS = 200_000
+AT_ONCE = 50_000
+STAGES = {"_read": "reading", "learn": "tokenizers", "_write": "encoding"}
+
+
+def write_pairs(path: Path, pairs: int, seed: int = 0) -> int:
+    """Write so many pairs to a TSV file; returns its bytes."""
+    rng = np.random.default_rng(seed)
+    letters = np.array(list("etaoinshrdlucmfwypvbgkqjxz"))
+    lengths = np.minimum(2 + rng.poisson(np.linspace(1, 8, WORDS)), 14)
+    drawn = letters[np.minimum(rng.geometric(0.12, (WORDS, 14)) - 1, 25)]
+    left = ["".join(row[:length]) for row, length in zip(drawn.tolist(), lengths.tolist(), strict=True)]
+    right = [word[::-1] + "en" * (number % 3 == 0) for number, word in enumerate(left)]
+    weights = 1 / np.arange(1, WORDS + 1) ** 1.05
+    below = np.cumsum(weights / weights.sum())
+    with path.open("w", encoding="utf-8") as file:
+        for start in range(0, pairs, AT_ONCE):
+            sizes = rng.integers(3, 14, min(AT_ONCE, pairs - start))
+            words = np.searchsorted(below, rng.random(int(sizes.sum()))).clip(max=WORDS - 1)
+            rows = np.split(words, np.cumsum(sizes)[:-1])
+            file.writelines(
+                f"{' '.join([left[word] for word in row])}\t{' '.join([right[word] for word in row])}\n"
+                for row in (part.tolist() for part in rows)
+            )
+    return path.stat().st_size
+
+
+class Memory:
+    """The most memory that this process and its children held for themselves at one time."""
+
+    def __init__(self) -> None:
+        self.peak, self._over = 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "Memory":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.1):
+            self.peak = max(self.peak, sum(map(_private, _family())))
+
+
+def _family() -> list[int]:
+    """This process and its children."""
+    found = [int(Path("/proc/self").resolve().name)]
+    for children in Path("/proc/self/task").glob("*/children"):
+        try:
+            found += map(int, children.read_text().split())
+        except OSError:  # a thread that has ended
+            continue
+    return found
+
+
+def _private(process: int) -> int:
+    try:
+        lines = Path(f"/proc/{process}/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon", "RssShmem"))) * 1024
+
+
+def cpu() -> float:
+    """Seconds of a core that this process, and its workers that have ended, took: a busy machine does not count."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(part.ru_utime + part.ru_stime for part in used)
+
+
+@contextmanager
+def timed(owner: Any, name: str, times: dict[str, float]) -> Iterator[None]:
+    """Add up how long a function takes."""
+    original = getattr(owner, name)
+
+    def measured(*arguments: Any, **named: Any) -> Any:
+        start, before = time.perf_counter(), cpu()
+        try:
+            return original(*arguments, **named)
+        finally:
+            times[STAGES[name]] = times.get(STAGES[name], 0.0) + time.perf_counter() - start
+            times[f"{STAGES[name]} cpu"] = times.get(f"{STAGES[name]} cpu", 0.0) + cpu() - before
+
+    with patch.object(owner, name, measured):
+        yield
+
+
+def measure(pairs: int, workers: int | None, folder: Path) -> dict[str, Any]:
+    """Prepare a run on so many pairs."""
+    from clearhead.recipe import read_recipe
+    from clearhead.training import preparation, prepare
+    from clearhead.training.objectives.pairs import Pairs
+
+    file = folder / "pairs.tsv"
+    size = write_pairs(file, pairs)
+    settings = [f'data.train="{file}"', "training.steps=1", "data.source.size=16000"]
+    if workers is not None:
+        settings.append(f"training.threads={workers}")
+    times: dict[str, float] = {}
+    start = time.perf_counter()
+    with (
+        Memory() as memory,
+        timed(preparation, "_read", times),
+        timed(Pairs, "learn", times),
+        timed(preparation, "_write", times),
+    ):
+        prepare(read_recipe(None, *settings), folder / "run")
+    total = time.perf_counter() - start
+    return {"pairs": pairs, "bytes": size, "workers": workers or 1, "peak": memory.peak, "total": total} | times
+
+
+def main() -> None:
+    """Print, or write, a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, nargs="+", default=[1_000_000])
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--folder", type=Path, help="where data and run go for a while; a temporary folder without it")
+    parser.add_argument("--one", action="store_true", help="print one measurement as JSON")
+    arguments = parser.parse_args()
+    for pairs in arguments.pairs:
+        if arguments.one:
+            with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+                print(json.dumps(measure(pairs, arguments.workers, Path(folder))))
+            continue
+        command = [sys.executable, "-m", "benchmarks.large_data", "--one", "--pairs", str(pairs)]
+        command += [] if arguments.workers is None else ["--workers", str(arguments.workers)]
+        command += [] if arguments.folder is None else ["--folder", str(arguments.folder)]
+        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        print(found, flush=True)
+
+
+if __name__ == "__main__":
+    main()
