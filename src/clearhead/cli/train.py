@@ -111,7 +111,7 @@ def train(
 
     torchrun --nproc-per-node 2 -m clearhead train pairs.tsv -o runs/mine
 
-    torchrun --nproc-per-node 2 --max-restarts 3 -m clearhead train pairs.tsv -o runs/mine --resume training.parallel=fsdp
+    torchrun --nproc-per-node 2 --max-restarts 3 -m clearhead train -o runs/mine --resume training.parallel=fsdp
     """
     names, settings = files_and_settings(what)
     recipe, data = clearhead.recipe_and_data(names)
