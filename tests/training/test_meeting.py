@@ -9,7 +9,7 @@ from clearhead.training.meeting import agreed_name
 
 def test_each_start_agrees_on_a_name_of_its_own() -> None:
     """In one store for all of them, with what earlier starts left there, also one that never came together."""
-    store = dist.HashStore()
+    store = dist.HashStore()  # type: ignore[attr-defined]
     store.set("asked/1", "gone")
     found = []
     with ThreadPoolExecutor(3) as threads:

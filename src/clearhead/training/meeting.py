@@ -20,7 +20,8 @@ _PAUSE = 0.02
 def meet(timeout: timedelta) -> tuple[Any, int, int]:
     """The store of this start alone, this process's rank, and the number of processes."""
     store, rank, size = next(rendezvous("env://", timeout=timeout))
-    return dist.PrefixStore(agreed_name(store, rank, size), store), rank, size
+    own = dist.PrefixStore(agreed_name(store, rank, size), store)  # type: ignore[attr-defined]
+    return own, rank, size
 
 
 def agreed_name(store: Any, rank: int, size: int) -> str:
