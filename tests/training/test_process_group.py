@@ -1,6 +1,7 @@
 """What processes that train together tell each other, and who has which rows."""
 
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,11 @@ def begin(group: ProcessGroup, folder: Path) -> None:
     _require_one_folder(folder / "run", group)
     with pytest.raises(ClearheadError, match=r"process 1 does not see the run there.*one folder"):
         _require_one_folder(folder / ("run" if group.leads else "elsewhere"), group)
+    own = folder / "run" if group.leads else shutil.copytree(folder / "run", folder / "copy")
+    _require_one_folder(own, group)
+    resumed = make_trainer(reopen(own), group)
+    assert resumed.resume()
+    resumed._step()
 
 
 def test_other_processes_draw_other_numbers(run: Path) -> None:

@@ -119,7 +119,7 @@ def train(
 
     torchrun --nproc-per-node 2 -m clearhead train pairs.tsv -o runs/mine
 
-    torchrun --nproc-per-node 2 --max-restarts 3 -m clearhead train pairs.tsv -o runs/mine --resume training.parallel=fsdp
+    torchrun --nproc-per-node 2 --max-restarts 3 -m clearhead train -o runs/mine --resume training.parallel=fsdp
     """
     names, settings = files_and_settings(what)
     if device is not None:

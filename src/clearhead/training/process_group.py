@@ -20,6 +20,7 @@ from torch import Tensor
 
 from clearhead.errors import ClearheadError
 from clearhead.machine import cores, processes
+from clearhead.training.meeting import meet
 
 T = TypeVar("T", bound=str)
 _PATIENCE = timedelta(hours=12)
@@ -143,13 +144,14 @@ def open_process_group() -> Iterator[ProcessGroup]:
         yield SINGLE
         return
     try:
-        dist.init_process_group(_backend(), timeout=_PATIENCE)
+        store, rank, size = meet(_PATIENCE)
+        dist.init_process_group(_backend(), store=store, rank=rank, world_size=size, timeout=_PATIENCE)
     except (RuntimeError, ValueError) as error:
         raise ClearheadError(
             f"WORLD_SIZE is {size}, but there is no such process group: start with torchrun, or unset it ({error})"
         ) from None
     try:
-        yield ProcessGroup(dist.get_rank(), size)
+        yield ProcessGroup(rank, size)
     finally:
         dist.destroy_process_group()
 
