@@ -21,6 +21,34 @@ MOST = 2**14
 HALF = 0.5
 """The efficiency at which a model is said to stop scaling."""
 
+INTRODUCTION = """\
+# Past this machine
+
+*Made by `python -m tools.scale`; its options are the constants below. A prediction, measured on no GPU.*
+
+What a step on many GPUs takes, by the closed forms of `clearhead cost` and an α–β model: sending b bytes takes
+α + b/bandwidth. What is sent and held is counted (`pytest tests/costing/test_parallel.py`: formula − counted = 0 for
+DDP and FSDP2 between 2 and 4 processes, in float32); how long that takes is not. The formulas of a model:
+
+    clearhead cost transformer-big training.precision=bfloat16 --devices 64 --parallel fsdp
+
+A step has {tokens:,} tokens, however many GPUs share them: so each has less to compute, while what it sends stays.
+DDP's all-reduce is hidden behind the backward pass as far as that is long enough, what FSDP gathers and scatters
+behind all of a step. What goes around is as slow as the slowest link, and takes ⌈log₂ W⌉ messages for each collective
+(recursive doubling and halving, which send the bytes of a ring)."""
+CONCLUSION = """\
+## Where it stops, and why
+
+- With a fixed batch computing shrinks as 1/W, the bytes of a ring do not: (W − 1)/W of the gradients, twice. Beyond
+  one machine the link between machines decides, and a model stops where sending its gradients takes longer than the
+  backward pass of its share of the tokens.
+- FSDP sends half as much again as DDP in float32: two gatherings and a scattering instead of an all-reduce, which is
+  a scattering and a gathering. In bfloat16, where layers are gathered in two bytes a number, it sends as much. What it
+  saves is memory, and all of a step hides what it sends, not the backward pass alone.
+- More tokens in a step move all of it: `--tokens`. Whether a model learns as much from larger steps is another
+  question.
+- Not counted: dropout's masks, bfloat16's smaller activations (those of float32 are shown), data, stragglers."""
+
 
 @dataclass(frozen=True)
 class Scaled:
@@ -41,11 +69,13 @@ class Scaled:
 MODELS = (
     Scaled("base", ("transformer-base",), 64),
     Scaled("big", ("transformer-big",), 64),
-    Scaled("1 B", ("gpt2", "model.layers=18", "model.width=2048", "model.heads=16", "model.feedforward.width=8192"), 1024),
+    Scaled(
+        "1 B", ("gpt2", "model.layers=18", "model.width=2048", "model.heads=16", "model.feedforward.width=8192"), 1024
+    ),
 )
 
 
-def step(model: Scaled, whole: ModelCost, devices: int, kind: str, cluster: Cluster, tokens: int) -> Prediction:
+def step(model: Scaled, whole: ModelCost, devices: int, kind: str, *, cluster: Cluster, tokens: int) -> Prediction:
     """A step whose tokens are shared by all devices."""
     lengths = {"n": model.length} | ({"m": model.length} if whole.recipe.model.family == "seq2seq" else {})
     parallel = whole.parallel(devices, kind)  # type: ignore[arg-type]
@@ -62,7 +92,7 @@ def end(model: Scaled, whole: ModelCost, kind: str, cluster: Cluster, tokens: in
     """Where efficiency falls below a half, and why."""
     devices = 2
     while devices <= MOST:
-        found = step(model, whole, devices, kind, cluster, tokens)
+        found = step(model, whole, devices, kind, cluster=cluster, tokens=tokens)
         if found.efficiency < HALF:
             why = "bytes" if found.transfer > found.latency else "messages"
             return f"{devices:,}: {why}"
@@ -72,20 +102,7 @@ def end(model: Scaled, whole: ModelCost, kind: str, cluster: Cluster, tokens: in
 
 def page(cluster: Cluster, tokens: int) -> Iterator[str]:
     """The lines of the page."""
-    yield "# Past this machine"
-    yield ""
-    yield "*Made by `python -m tools.scale`; its options are the constants below. A prediction, measured on no GPU.*"
-    yield ""
-    yield "What a step on many GPUs takes, by the closed forms of `clearhead cost` and an α–β model: sending b bytes takes"
-    yield "α + b/bandwidth. What is sent and held is counted (`pytest tests/costing/test_parallel.py`: formula − counted = 0 for"
-    yield "DDP and FSDP2 between 2 and 4 processes); how long that takes is not. The formulas of a model:"
-    yield ""
-    yield "    clearhead cost transformer-big training.precision=bfloat16 --devices 64 --parallel fsdp"
-    yield ""
-    yield f"A step has {tokens:,} tokens, however many GPUs share them: so each has less to compute, while what it sends stays."
-    yield "DDP's all-reduce is hidden behind the backward pass as far as that is long enough, what FSDP gathers and scatters"
-    yield "behind all of a step. What goes around is as slow as the slowest link, and takes ⌈log₂ W⌉ messages for each collective"
-    yield "(recursive doubling and halving, which send the bytes of a ring)."
+    yield from INTRODUCTION.format(tokens=tokens).splitlines()
     yield ""
     yield "| constant | value | |"
     yield "|---|--:|---|"
@@ -103,7 +120,7 @@ def page(cluster: Cluster, tokens: int) -> Iterator[str]:
         yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
         for kind in ("ddp", "fsdp"):
             for devices in DEVICES:
-                found = step(model, whole, devices, kind, cluster, tokens)
+                found = step(model, whole, devices, kind, cluster=cluster, tokens=tokens)
                 memory = held(model, whole, devices, kind, tokens)
                 sent = int(whole.parallel(devices, kind).bytes_sent.at())  # type: ignore[arg-type]
                 fits = "" if memory <= cluster.memory else " (too much)"
@@ -116,16 +133,7 @@ def page(cluster: Cluster, tokens: int) -> Iterator[str]:
         ends = ", ".join(f"{kind} at {end(model, whole, kind, cluster, tokens)}" for kind in ("ddp", "fsdp"))
         yield f"Less than half of a step is computing from so many GPUs on, and what the rest is spent on: {ends}."
         yield ""
-    yield "## Where it stops, and why"
-    yield ""
-    yield "- Computing shrinks as 1/W with a fixed batch, the bytes of a ring do not: (W − 1)/W of the gradients, twice. Beyond"
-    yield "  one machine the link between machines decides, and a model stops where sending its gradients takes longer than the"
-    yield "  backward pass of its share of the tokens."
-    yield "- FSDP sends half as much again as DDP in float32 (two gatherings and a scattering instead of an all-reduce, which is a"
-    yield "  scattering and a gathering), and in bfloat16, where layers are gathered in two bytes a number, as much. What it saves is"
-    yield "  memory, and all of a step hides what it sends, not the backward pass alone."
-    yield "- More tokens in a step move all of it: `--tokens`. Whether a model learns as much from larger steps is another question."
-    yield "- Not counted: dropout's masks, bfloat16's smaller activations (those of float32 are shown), reading data, stragglers."
+    yield from CONCLUSION.splitlines()
 
 
 def _ms(seconds: float) -> str:

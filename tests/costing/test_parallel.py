@@ -50,7 +50,10 @@ def member(rank: int, size: int, folder: Path, kind: Kind, settings: list[str]) 
                 wrapped(batch).backward()
         for optimizer in optimizers:
             optimizer.step()
-    held = {"weights": _bytes(learner.model.parameters()), "gradients": _bytes(p.grad for p in learner.model.parameters())}
+    held = {
+        "weights": _bytes(learner.model.parameters()),
+        "gradients": _bytes(p.grad for p in learner.model.parameters()),
+    }
     states = [part for one in optimizers for state in one.state.values() for part in state.values()]
     held["optimizer"] = _bytes(states)
     (folder / f"{rank}.json").write_text(json.dumps({"sent": sent.bytes, "calls": sent.calls, "held": held}))
@@ -111,7 +114,11 @@ def test_bytes_sent_are_exact(kind: Kind, size: int, settings: list[str], folder
 def test_bytes_held_are_exact(kind: Kind, size: int, settings: list[str], folder: Path) -> None:
     """Of weights, gradients and optimizer; of the first process, as no other has larger pieces."""
     parallel = cost(recipe_of(*settings)).parallel(size, kind)
-    held = {part.name: int(part.bytes.at()) for part in parallel.held() if part.name in ("weights", "gradients", "optimizer")}
+    held = {
+        part.name: int(part.bytes.at())
+        for part in parallel.held()
+        if part.name in ("weights", "gradients", "optimizer")
+    }
     assert held == counted(kind, size, folder, *settings)[0]["held"]
 
 

@@ -77,7 +77,8 @@ def test_what_is_kept_is_exact_to_the_byte_where_layers_are_computed_again(case:
     assert [whole.saved.at(**place) for place in places] == kept  # whatever attention holds, it is not kept
     assert rejects(whole.saved.numbers, places, kept)
     everything = priced(case)[1].fused.saved
-    assert stacks and all(everything.at(**place) > bytes_ for place, bytes_ in zip(places, kept, strict=True))
+    assert stacks
+    assert all(everything.at(**place) > bytes_ for place, bytes_ in zip(places, kept, strict=True))
 
 
 def test_L1_11_memory_grows_with_the_square_of_the_length_unless_attention_is_fused() -> None:

@@ -31,7 +31,10 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Predictor]:
     for family, write in {"seq2seq": write_pairs, **FAMILIES}.items():
         folder = tmp_path_factory.mktemp(family)
         settings = [f"model.family={family}", f'data.train="{write(folder / "data", count=40)}"', *SMALL]
-        run = prepare(read_recipe(None, *settings, "training.steps=1", "decoding.max_length=5", "decoding.min_length=5"), folder / "run")
+        run = prepare(
+            read_recipe(None, *settings, "training.steps=1", "decoding.max_length=5", "decoding.min_length=5"),
+            folder / "run",
+        )
         made = predictor_of(build(run.recipe, seed=0).eval(), run.recipe, run.codecs)
         found[family] = made.on_device(META)
         assert (device_of(made.model).type, device_of(found[family].model)) == ("cpu", META)

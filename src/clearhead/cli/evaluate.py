@@ -64,7 +64,9 @@ def evaluate(
     asked["metrics"] = "all" if as_json else "main"
     if engine != "native" or int8:
         with TerminalReport() as report:
-            compared = clearhead.compare_engines(model, data, engine=engine, int8=int8, device=device, report=report, **asked)
+            compared = clearhead.compare_engines(
+                model, data, engine=engine, int8=int8, device=device, report=report, **asked
+            )
         _print_compared(compared, as_json=as_json)
         return
     with TerminalReport() as report:

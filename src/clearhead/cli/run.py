@@ -48,7 +48,8 @@ def run(
     resume: Annotated[bool, typer.Option("--resume", help="Continue a file of answers that was interrupted.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file of answers if it exists.")] = False,
     threads: Annotated[
-        int | None, typer.Option(min=1, max=MOST_WORKERS, help="Workers side by side; all cores without it. On a GPU, 1.")
+        int | None,
+        typer.Option(min=1, max=MOST_WORKERS, help="Workers side by side; all cores without it. On a GPU, 1."),
     ] = None,
     engine: Engine = "native",
     int8: Int8 = False,

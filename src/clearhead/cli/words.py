@@ -15,7 +15,8 @@ Engine = Annotated[
 Device = Annotated[
     str,
     typer.Option(
-        metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1, mps; auto takes a GPU if there is one, else the CPU."
+        metavar="DEVICE",
+        help="Where to compute: cpu, cuda, cuda:1, mps; auto takes a GPU if there is one, else the CPU.",
     ),
 ]
 Int8 = Annotated[bool, typer.Option("--int8", help="For ctranslate2: weights in eight bits.")]

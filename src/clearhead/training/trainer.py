@@ -280,7 +280,7 @@ class Trainer:
         return loss_sum, int(total)
 
     def _next_batch(self) -> tuple[Any, bool]:
-        """The next batch on the device, and whether it counts; a thread may have made it, and makes the one after it."""
+        """The next batch on the device, and whether it counts; a thread may have made it, and makes the next one."""
         rows = self._next_rows()
         progress, plan = self.progress, self._epoch_plan()
         epoch, index = progress.epoch, progress.index  # of the batch after this one
