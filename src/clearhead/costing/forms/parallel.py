@@ -42,7 +42,8 @@ class Sent:
     def bytes(self) -> Formula:
         """Bytes that each device sends, in a ring."""
         around = 2 if self.call == "all-reduce" else 1
-        return self.payload * (around * (W - 1) / W)
+        found: Formula = self.payload * (around * (W - 1) / W)
+        return found
 
 
 @dataclass(frozen=True)
