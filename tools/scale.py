@@ -122,7 +122,7 @@ def page(cluster: Cluster, tokens: int) -> Iterator[str]:
             for devices in DEVICES:
                 found = step(model, whole, devices, kind, cluster=cluster, tokens=tokens)
                 memory = held(model, whole, devices, kind, tokens)
-                sent = int(whole.parallel(devices, kind).bytes_sent.at())  # type: ignore[arg-type]
+                sent = int(whole.parallel(devices, kind).bytes_sent.at())
                 fits = "" if memory <= cluster.memory else " (too much)"
                 yield (
                     f"| {kind} | {devices} | {found.tokens:,.0f} | {_ms(found.computing)} | {shown_bytes(sent)} "
