@@ -158,7 +158,7 @@ def test_one_device_sends_nothing_and_holds_everything() -> None:
 
 def test_a_ring_sends_all_but_one_part() -> None:
     """Of 8 devices each sends 7/8 of what is gathered, and twice that of what is reduced for all."""
-    ddp, fsdp = (cost("tiny").parallel(8, kind) for kind in ("ddp", "fsdp"))  # type: ignore[arg-type]
+    ddp, fsdp = (cost("tiny").parallel(8, kind) for kind in ("ddp", "fsdp"))
     for parallel, ways in ((ddp, 2), (fsdp, 1)):
         assert all(part.bytes.at() * 8 == part.payload.at() * 7 * ways for part in parallel.sent())
 

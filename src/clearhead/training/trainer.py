@@ -284,7 +284,7 @@ class Trainer:
         rows = self._next_rows()
         progress, plan = self.progress, self._epoch_plan()
         epoch, index = progress.epoch, progress.index  # of the batch after this one
-        found = self._ahead.take((epoch, index), lambda: self._made(rows, epoch))
+        found: tuple[Any, bool] = self._ahead.take((epoch, index), lambda: self._made(rows, epoch))
         if index < len(plan):  # the next epoch is planned when it begins
             following = plan[index]
             self._ahead.expect((epoch, index + 1), lambda: self._made(following, epoch))
