@@ -15,8 +15,9 @@ class FakeGpu(TorchDispatchMode):
     """Lets ``meta`` stand for a GPU whose numbers are all 0.
 
     An operator that mixes its tensors with those of the CPU fails, as on a GPU, and so does float64, which Apple's GPUs
-    do not have. A ``lenient`` one takes float64, and indices that are on the CPU, as CUDA does. What is copied to the CPU is 0, and counted: each such copy waits for the GPU. Reading a tensor as a
-    NumPy array fails by itself.
+    do not have. A ``lenient`` one takes float64, and indices that are on the CPU, as CUDA does. What is
+    copied to the CPU is 0, and counted: each such copy waits for the GPU. Reading a tensor as a NumPy array fails by
+    itself.
     """
 
     def __init__(self, *, lenient: bool = False) -> None:

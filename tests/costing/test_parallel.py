@@ -158,7 +158,7 @@ def test_one_device_sends_nothing_and_holds_everything() -> None:
 
 def test_a_ring_sends_all_but_one_part() -> None:
     """Of 8 devices each sends 7/8 of what is gathered, and twice that of what is reduced for all."""
-    ddp, fsdp = (cost("tiny").parallel(8, kind) for kind in ("ddp", "fsdp"))  # type: ignore[arg-type]
+    ddp, fsdp = (cost("tiny").parallel(8, kind) for kind in ("ddp", "fsdp"))
     for parallel, ways in ((ddp, 2), (fsdp, 1)):
         assert all(part.bytes.at() * 8 == part.payload.at() * 7 * ways for part in parallel.sent())
 
@@ -177,7 +177,7 @@ def test_a_step_is_predicted_from_its_parts() -> None:
     found = predicted(parallel, slow, lines=3, n=5, m=5)
     assert found.computing == pytest.approx(6 * cost("tiny").training.at(n=5, m=5, B=1) / 1e9)
     assert found.transfer == pytest.approx(float(parallel.bytes_sent.at()) / 1e3)
-    assert found.latency == 2.0 * (1 + 1)  # one bucket, and who has a gradient
+    assert found.latency == 2.0 * (2 + 1)  # two buckets, and who has a gradient
     assert found.seconds == pytest.approx(found.computing + found.transfer + found.latency)
     hidden = predicted(parallel, Cluster(flops=1e9, utilisation=1.0), lines=3, n=5, m=5)
     assert 0 < hidden.hidden <= hidden.computing * 2 / 3

@@ -7,12 +7,14 @@ import torch
 from sympy import expand
 
 from clearhead.attention import Cache
+from clearhead.blocks import Stack
 from clearhead.costing import cost
 from clearhead.costing.tracing import attention_path, saved_bytes, written_out
 from clearhead.recipe import read_recipe
 from clearhead.training.optimizer import make_optimizers
 from tests.costing.mechanisms import (
     CASES,
+    TWO_LAYERS,
     Case,
     as_family,
     each,
@@ -26,6 +28,8 @@ from tests.costing.mechanisms import (
 )
 
 FUSED = [case for case in CASES if "isentangled" not in case.name or case.reads == "text"]
+
+AGAIN = [case for case in FUSED if "recurrent" not in case.name]
 
 
 def check(case: Case, path: str) -> None:
@@ -51,6 +55,30 @@ def test_saved_activations_are_exact_to_the_byte(case: Case) -> None:
 def test_saved_activations_are_exact_to_the_byte_where_attention_is_fused(case: Case) -> None:
     """Attention that never holds them: torch's kernel, and blocks of disentangled attention."""
     check(case, "fused")
+
+
+@each(AGAIN)
+def test_what_is_kept_is_exact_to_the_byte_where_layers_are_computed_again(case: Case) -> None:
+    """The input of each layer, the memory, and what is outside of layers."""
+    model, places = model_of(case, "fused"), case.places()
+    whole = cost(case.recipe(TWO_LAYERS, "training.recompute=true"))
+    stacks = [part for part in model.modules() if isinstance(part, Stack)]
+    kept = []
+    try:
+        for stack in stacks:
+            stack.recompute = True
+        for place in places:
+            inputs = case.inputs(place)
+            kept.append(saved_bytes(lambda inputs=inputs: model(*inputs), model))  # type: ignore[misc]
+    finally:
+        for stack in stacks:
+            stack.recompute = False
+    assert [whole.fused.saved.at(**place) for place in places] == kept
+    assert [whole.saved.at(**place) for place in places] == kept  # whatever attention holds, it is not kept
+    assert rejects(whole.saved.numbers, places, kept)
+    everything = priced(case)[1].fused.saved
+    assert stacks
+    assert all(everything.at(**place) > bytes_ for place, bytes_ in zip(places, kept, strict=True))
 
 
 def test_L1_11_memory_grows_with_the_square_of_the_length_unless_attention_is_fused() -> None:

@@ -93,7 +93,7 @@ def test_a_look_inside_is_made_on_a_gpu(there: dict[str, Predictor], family: str
 
 def test_images_are_answered_on_a_gpu() -> None:
     recipe = read_recipe("vit-b16", "model.layers=1", "model.width=16", "model.heads=2")
-    patches = recipe.model.patches  # type: ignore[union-attr]
+    patches = recipe.model.patches  # type: ignore[attr-defined]
     text = " ".join("0" for _ in range(patches.height * patches.width * patches.channels))
     recipe = recipe.updated(model=recipe.model.replaced(labels=["a", "b"], classes=2))
     predictor = predictor_of(build(recipe, seed=0).eval(), recipe, ()).on_device(META)

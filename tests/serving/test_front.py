@@ -36,10 +36,8 @@ class MadeUp(WorkerProcess):
     def send(self, message: Message) -> None:
         self.sent.append(message)
 
-    async def load(
-        self, number: int, path: str, shown: str, *, foreign: bool, engine: str = "native", int8: bool = False
-    ) -> dict[str, Any]:
-        del engine, int8
+    async def load(self, number: int, path: str, shown: str, *, foreign: bool, **how: Any) -> dict[str, Any]:
+        del how
         self.loads += 1
         if self.refuses:
             raise ModelFileError(f"{shown}: is damaged")

@@ -26,6 +26,7 @@ from clearhead.costing.forms.lecture import (
     span_of_softmax,
 )
 from clearhead.costing.forms.letters import B, letter, lg, m, n, t
+from clearhead.costing.forms.parallel import Cluster, Parallel, Prediction, predicted
 from clearhead.costing.forms.sketch import Ledger, Sketch
 from clearhead.costing.memory import require_training_memory, training_bytes
 from clearhead.costing.model import ModelCost, cost, cost_of_recipe, title_of
@@ -35,6 +36,7 @@ __all__ = [
     "AttentionForm",
     "AttentionSetting",
     "B",
+    "Cluster",
     "Compared",
     "Cost",
     "CostReport",
@@ -43,6 +45,8 @@ __all__ = [
     "Formula",
     "Ledger",
     "ModelCost",
+    "Parallel",
+    "Prediction",
     "Sketch",
     "attention_space",
     "attention_work",
@@ -59,6 +63,7 @@ __all__ = [
     "multihead_space",
     "multihead_work",
     "n",
+    "predicted",
     "recurrent_layer",
     "remembered",
     "require_training_memory",

@@ -134,7 +134,10 @@ def _totals(cost: ModelFormulas, at: Viewpoint) -> list[list[Cell]]:
     added = "gradients, optimizer and average" if cost.average != 0 else "gradients and optimizer"
     held = cost.weights + cost.adapters * FLOAT + cost.gradients + cost.optimizer + cost.average
     rows.append(["weights", size(cost.weights), f"{size(held)} with {added}"])
+    training = cost.recipe.training
     way = "" if cost.fused.saved == cost.saved else ", attention fused"
+    way += ", layers computed again" if training.recompute else ""
+    way += "; of float32, bfloat16 keeps less" if training.precision == "bfloat16" else ""
     rows.append(["activations", size(cost.fused.saved), f"kept for the backward pass{way}"])
     if caches:
         bytes_ = words(cost.step.cache, SHORT, "keys and values")

@@ -9,7 +9,7 @@ from clearhead.positions.branching import is_exporting, is_right_padded, may_bra
 
 def is_left_aligned(valid: Bool[Tensor, "b n"]) -> bool:
     """Whether all padding is known to be on the right, so that column numbers are positions."""
-    return is_right_padded() or may_branch(valid) and bool((valid[:, 1:] <= valid[:, :-1]).all())
+    return is_right_padded() or (may_branch(valid) and bool((valid[:, 1:] <= valid[:, :-1]).all()))
 
 
 def positions_of(

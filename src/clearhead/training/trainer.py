@@ -288,11 +288,11 @@ class Trainer:
         return loss_sum, int(total)
 
     def _next_batch(self) -> tuple[Any, bool]:
-        """The next batch on the device, and whether it counts; a thread may have made it, and makes the one after it."""
+        """The next batch on the device, and whether it counts; a thread may have made it, and makes the next one."""
         rows = self._next_rows()
         progress, batches = self.progress, self._epoch_plan().batches(self.progress.window)
         epoch, index = progress.epoch, progress.index  # of the batch after this one
-        found = self._ahead.take((epoch, index), lambda: self._made(rows, epoch))
+        found: tuple[Any, bool] = self._ahead.take((epoch, index), lambda: self._made(rows, epoch))
         if index - progress.before < len(batches):  # the next window is planned when it begins
             following = batches[index - progress.before]
             self._ahead.expect((epoch, index + 1), lambda: self._made(following, epoch))

@@ -138,6 +138,7 @@ def read_for(
     columns: Sequence[str] | None,
     settings: Changes,
     listener: Listener,
+    *,
     device: str | None = None,
 ) -> "tuple[Predictor, Found]":
     """A model, and the examples of a file such as it was trained on."""

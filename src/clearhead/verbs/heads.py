@@ -62,7 +62,7 @@ def study_heads(
         where = files["data"]
         if where is None:
             raise DataError("name what to study the heads on: a file, two parallel files, or examples")
-        predictor, found = read_for(model, where, columns, settings, listener, device)
+        predictor, found = read_for(model, where, columns, settings, listener, device=device)
         from clearhead.models import use_cores
 
         with undisturbed():

@@ -16,7 +16,7 @@ from sympy import Expr, Integer, Rational, Symbol
 
 from clearhead.costing.forms.bill import ModelFormulas
 from clearhead.costing.forms.formula import Formula
-from clearhead.costing.forms.letters import W, letter
+from clearhead.costing.forms.letters import W, letter, lg
 from clearhead.costing.forms.sketch import FLOAT, ZERO, LedgerBlock
 from clearhead.errors import Problem, RecipeError, did_you_mean
 from clearhead.recipe import ConvolutionalSpec, TransformerSpec
@@ -42,7 +42,8 @@ class Sent:
     def bytes(self) -> Formula:
         """Bytes that each device sends, in a ring."""
         around = 2 if self.call == "all-reduce" else 1
-        return self.payload * (around * (W - 1) / W)
+        found: Formula = self.payload * (around * (W - 1) / W)
+        return found
 
 
 @dataclass(frozen=True)
@@ -119,13 +120,16 @@ class Parallel:
 
     @property
     def messages(self) -> Formula:
-        """How many messages each device sends in a step, one after the other: W − 1 for each way around the ring."""
+        """How many messages each device sends in a step, one after the other: ⌈log₂ W⌉ of each collective.
+
+        Recursive doubling and halving send the bytes of a ring in so many messages; a ring would send W − 1.
+        """
         if self.devices == 1:
             return self._formula(ZERO)
         if self.kind == "ddp":
-            return self._formula(2 * (W - 1) * (self._buckets + 1))
+            return self._formula(2 * lg(W) * (self._buckets + 1))
         groups = sum((block.times for block in self._layer_blocks()), ZERO)
-        return self._formula(_BATCHES * (W - 1) * (3 * groups + 2))
+        return self._formula(_BATCHES * lg(W) * (3 * groups + 2))
 
     @property
     def _buckets(self) -> Expr:
@@ -231,18 +235,16 @@ class Prediction:
         return self.computing / self.seconds
 
 
-def predicted(
-    parallel: Parallel, cluster: Cluster, *, lines: float, bandwidth_share: float = 1.0, **lengths: int
-) -> Prediction:
+def predicted(parallel: Parallel, cluster: Cluster, *, lines: float, **lengths: int) -> Prediction:
     """The time of a step in which each device computes so many lines of these lengths.
 
     DDP's all-reduce runs beside the backward pass, two thirds of the work; what FSDP gathers and scatters beside all of
-    it. A ring is as slow as its slowest link: that between machines, if there are several.
+    it. What goes around is as slow as the slowest link: that between machines, if there are several.
     """
     devices = parallel.devices
     inside = devices <= cluster.node
     alpha = cluster.latency_inside if inside else cluster.latency_between
-    bandwidth = (cluster.bandwidth_inside if inside else cluster.bandwidth_between) * bandwidth_share
+    bandwidth = cluster.bandwidth_inside if inside else cluster.bandwidth_between
     macs = int(parallel.cost.training.at(B=1, **lengths))
     computing = 2 * macs * lines / (cluster.flops * cluster.utilisation)
     transfer = float(Rational(parallel.bytes_sent.at())) / bandwidth
