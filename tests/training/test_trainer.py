@@ -16,6 +16,8 @@ from clearhead.models import build
 from clearhead.recipe import read_recipe
 from clearhead.training import Trainer, prepare, reopen
 from clearhead.training.checkpoint import load_checkpoint
+from clearhead.training.planning import epoch_plan
+from clearhead.training.trainer import Progress
 from clearhead.verbs.session import make_trainer
 from tests.training.toy import FEW, SMALL, write_pairs
 
@@ -121,6 +123,21 @@ def test_every_epoch_has_an_order_of_its_own(data: Path, tmp_path: Path) -> None
     first = [rows.tolist() for rows in trainer._epoch_plan()]
     trainer.progress.epoch = 1
     assert [rows.tolist() for rows in trainer._epoch_plan()] != first
+
+
+@pytest.mark.parametrize("shuffle", ["list", "formula"])
+def test_batches_come_window_by_window_and_a_run_of_before_finds_its_place(
+    data: Path, tmp_path: Path, shuffle: str
+) -> None:
+    """Checkpoints of earlier versions know only how many batches of the epoch were used."""
+    trainer = new_run(data, tmp_path / "run", "training.window=40", f"training.shuffle={shuffle}")
+    plans = [[rows.tolist() for rows in epoch_plan(trainer.examples, trainer.spec, epoch)] for epoch in (0, 1)]
+    assert trainer._epoch_plan().windows > 2
+    expected = [*plans[0], *plans[1]]
+    assert [trainer._next_rows().tolist() for _ in expected] == expected
+    for used in (0, len(plans[0]) // 2, len(plans[0])):
+        trainer.progress = Progress.of({"epoch": 0, "index": used})
+        assert [trainer._next_rows().tolist() for _ in range(5)] == expected[used : used + 5]
 
 
 def test_two_runs_with_one_seed_are_identical_and_another_seed_is_not(

@@ -44,7 +44,7 @@ def cluster() -> Iterator[Any]:
 def inputs(tmp_path: Path) -> Path:
     folder = tmp_path / "in"
     folder.mkdir()
-    for name, lines in (("a.txt", 9000), ("b.txt", 0), ("c.txt", 3)):
+    for name, lines in (("a.txt", 3000), ("b.txt", 0), ("c.txt", 3)):
         (folder / name).write_text("".join(f"{'abcdefg'[number % 7] * (number % 5)}\n" for number in range(lines)))
     (folder / "d.jsonl").write_text('{"source": "ab", "n": 1}\n')
     return folder
@@ -55,13 +55,13 @@ def answers_in(folder: Path) -> dict[str, bytes]:
 
 
 class KilledOnce:
-    """The usual work, but the process that meets line 5000 is killed, once."""
+    """The usual work, but the process that meets line 2000 is killed, once."""
 
     def __init__(self, mark: Path) -> None:
         self.mark, self.answer = mark, AnsweringWork.__call__
 
     def __call__(self, work: AnsweringWork, lines: Sequence[Line]) -> list[Answered]:
-        if any(line.number == 5000 for line in lines) and not self.mark.exists():
+        if any(line.number == 2000 for line in lines) and not self.mark.exists():
             self.mark.write_text(str(os.getpid()))
             os.kill(os.getpid(), signal.SIGKILL)
         return self.answer(work, lines)
@@ -83,7 +83,7 @@ def test_a_cluster_gives_the_answers_of_one_process_although_a_worker_is_killed(
 
     monkeypatch.setattr(on_ray, "_Answering", Killing)
     count = clearhead.answer_shards(run, inputs / "*", tmp_path / "ray", scores=True, on="ray", workers=2)
-    assert count == 9004
+    assert count == 3004
     assert answers_in(tmp_path / "ray") == answers_in(tmp_path / "local")
     assert int((tmp_path / "killed").read_text()) != os.getpid()
     events: list[clearhead.Event] = []

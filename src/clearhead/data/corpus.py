@@ -129,7 +129,7 @@ def read_corpus(
     spool, total, notes = Spool(shown(spec.train or ""), folder), 0, []
     layout = None
     if spec.task != "none" or spec.train is None:
-        blocks = (_packed(block, format) for block in _task_blocks(spec, format))
+        blocks: Iterator[SpooledBlock] = (_packed(block, format) for block in _task_blocks(spec, format))
     else:
         large = _bytes(spec.train) >= LARGE
         watching = _counting(fingerprint.watching, spec.train, progress) if large else fingerprint.watching

@@ -1,7 +1,7 @@
 """Texts in blocks, worked on by several processes at once; what comes of them keeps its order."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Generic, Protocol, TypeVar
 
 from clearhead.workers import WorkerPool
 
@@ -68,4 +68,4 @@ class TextBlocks(Generic[K]):
 
 def results_of(blocks: Iterable[Columns], work: Callable[[Columns], R]) -> Iterator[R]:
     """What ``work`` makes of each block: side by side, if they can be worked on so."""
-    return cast("TextBlocks[Any]", blocks).results(work) if isinstance(blocks, TextBlocks) else map(work, blocks)
+    return blocks.results(work) if isinstance(blocks, TextBlocks) else map(work, blocks)

@@ -66,7 +66,7 @@ class DataSpec(Spec):
     stress: bool = False
     """For g2p-en: keep the stress marks of vowels."""
     train: File | None = None
-    """A file (.tsv, .csv, .txt or .jsonl, also .gz; .parquet, .arrow), or a pattern for several (shards/*.tsv), of pairs
+    """A file (.tsv, .csv, .txt or .jsonl, also .gz; .parquet, .arrow), or a pattern for several (in/*.tsv), of pairs
     `source<TAB>target`, of lines of text (lm, encoder) or of `label<TAB>text` (classifier; with patches the text is an
     image, as numbers between spaces); pairs may also be two parallel files [source, target]."""
     dev: File | None = None
