@@ -38,7 +38,10 @@ demo: setup  ## train English spelling → pronunciation for about 3 minutes, sc
 	@$(BIN)/clearhead train g2p-en -o runs/demo --minutes 3 --resume $(DEMO)
 	@$(BIN)/python -m tools.demo runs/demo
 
-test: lint types layers pytest  ## all checks and all tests
+# types are checked beside the tests, which now and then wait for a process
+test: setup  ## all checks and all tests
+	@$(MAKE) --no-print-directory lint layers
+	@$(MAKE) --no-print-directory --jobs 2 types pytest
 
 lint: setup
 	$(BIN)/ruff check .
@@ -51,7 +54,7 @@ layers: setup
 	$(BIN)/lint-imports
 
 pytest: setup
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadscope
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadscope
 
 prove: setup  ## the long proofs, about an hour; writes docs/evidence/proofs.md
 	$(BIN)/python -m tools.prove

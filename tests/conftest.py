@@ -56,14 +56,20 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
 def scope_of(nodeid: str) -> str:
     """The folder or the file whose tests stay together."""
     path = Path(nodeid.partition("::")[0])
-    folder = "lectures" if path.stem == "test_lecture" else path.parent.name
-    return folder if folder in SHARING else str(path)
+    folder = path.parent.name
+    group = WITH.get(f"{folder}/{path.stem}", WITH.get(folder, folder))
+    return group if group in SHARING else str(path)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes long comes first, so that at the end no worker waits for the other's last file."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: place_of(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: no search for garbage looks at it again, and no forked process copies it for that."""
+    gc.freeze()
 
 
 def place_of(nodeid: str) -> int:
@@ -75,9 +81,14 @@ SHAPED = {"positions", "attention", "blocks"}
 SHAPED |= {"models/test_contracts", "models/test_grid", "models/test_influence", "decoding/test_steppers"}
 SHAPED |= {"interop/test_parity", "data/test_batches", "data/test_masking", "predictor/test_forced"}
 SHAPED |= {"training/test_families", "training/test_digits", "training/test_muon", "training/test_loss"}
-SHARING = ("costing", "lectures", "predictor", "serving")
-SLOW = ("cli", "interop", "models", "pages", "tests", "training")
-"""Folders of files with few tests that take long: commands, exports, whole models, a browser, the site, trainings."""
+SHARING = ("costing", "interop", "lectures", "predictor", "serving")
+WITH = {"positions": "interop", "cli/test_lecture": "lectures", "costing/test_lecture": "lectures"}
+WITH |= dict.fromkeys(("attention/test_disentangled", "blocks/test_feedforward", "blocks/test_norm"), "interop")
+WITH |= dict.fromkeys(("benchmarks/test_look_peers", "inspection/test_imported"), "interop")
+WITH |= dict.fromkeys(("verbs/test_engines", "verbs/test_exporting"), "interop")
+"""Files and folders that go with another folder, so that one worker runs the lectures, and one imports transformers."""
+SLOW = ("cli", "models", "pages", "tests", "tools", "training")
+"""Folders of files with few tests that take long: commands, whole models, a browser, the site, attacks, trainings."""
 PARITY = "parity"
 IDENTITY = "identity"
 """A row of the table of identities: name, bound, what was seen, what a wrong variant gave (nan if it was not asked)."""

@@ -1,6 +1,7 @@
 """``pytest -p tests.cpu``: the processor seconds that each file of tests takes, with the processes that it waits for.
 
 They change less with the load of the machine than the time on the clock does.
+A browser's processes are nobody's to wait for: what they take, two thirds of a test of a page, is not in it.
 """
 
 import os

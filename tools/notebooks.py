@@ -11,12 +11,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import nbformat
-from jupyter_client.kernelspec import KernelSpecManager
-from jupyter_client.manager import AsyncKernelManager
-from nbclient import NotebookClient
 from nbformat import NotebookNode
+
+if TYPE_CHECKING:
+    from jupyter_client.manager import AsyncKernelManager
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "notebooks"
@@ -51,6 +52,8 @@ def execute_together(paths: Sequence[Path], shorter: Mapping[str, str] | None = 
     Starting a kernel and importing torch takes longer than most notebooks do. ``shorter`` replaces text in the cells
     while they run, such as a number of steps.
     """
+    from nbclient import NotebookClient
+
     notebooks_ = [read(path) for path in paths]
     sources = [cell.source for notebook in notebooks_ for cell in notebook.cells]
     for notebook in notebooks_:
@@ -104,8 +107,11 @@ def shown(cell: NotebookNode) -> list[dict[str, str]]:
     ]
 
 
-def _kernel(private: str) -> AsyncKernelManager:
+def _kernel(private: str) -> "AsyncKernelManager":
     """The Python that runs this: without folders of kernels there is no other. Sockets lie where nobody else reads."""
+    from jupyter_client.kernelspec import KernelSpecManager
+    from jupyter_client.manager import AsyncKernelManager
+
     kernel = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
     if os.name != "nt":
         kernel.transport, kernel.ip = "ipc", str(Path(private) / "kernel")

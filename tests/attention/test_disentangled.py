@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers.models.deberta.modeling_deberta import build_relative_position
-from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 
 from clearhead.attention import AttentionContext, DisentangledAttention, KeyValues, RelativeTable, blockwise
 from clearhead.attention.disentangled import log_bucket
@@ -82,6 +80,8 @@ def test_L4_9_it_is_algorithm_1(terms: list[Any], index: Any) -> None:
 
 def test_L4_9_rows_are_debertas() -> None:
     """Reference: DeBERTa v1's build_relative_position, clipped as its attention does; index maps exactly equal."""
+    from transformers.models.deberta.modeling_deberta import build_relative_position
+
     table = RelativeTable(width=2, span=5)
     places = torch.arange(17)
     theirs = build_relative_position(torch.zeros(1, 17, 2), torch.zeros(1, 17, 2))[0]
@@ -92,6 +92,8 @@ def test_L4_9_rows_are_debertas() -> None:
 @pytest.mark.parametrize(("buckets", "span"), [(256, 512), (8, 20), (32, 128)])
 def test_L4_9_buckets_are_debertas(buckets: int, span: int) -> None:
     """Reference: DeBERTa v2's make_log_bucket_position and its clipping, far beyond the span too."""
+    from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
+
     distance = torch.arange(-3 * span, 3 * span + 1)
     theirs = make_log_bucket_position(distance, buckets, span).long()
     near = distance.abs() < span

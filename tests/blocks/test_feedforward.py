@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import T5Config
-from transformers.models.t5.modeling_t5 import T5DenseGatedActDense
 
 from clearhead.attention import MultiHeadAttention
 from clearhead.blocks import GatedFeedForward, OuterFeedForward, SingleFeedForward, StandardFeedForward
@@ -47,6 +45,9 @@ def test_the_standard_net_is_the_papers() -> None:
 
 def test_the_gated_net_is_t5s() -> None:
     """Reference: transformers' T5DenseGatedActDense."""
+    from transformers import T5Config
+    from transformers.models.t5.modeling_t5 import T5DenseGatedActDense
+
     config = T5Config(d_model=6, d_ff=10, feed_forward_proj="gated-gelu", dropout_rate=0.0)
     reference = T5DenseGatedActDense(config)
     net = GatedFeedForward(width=6, hidden=10, activation="gelu-tanh", bias=False)

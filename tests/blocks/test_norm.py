@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 from clearhead.blocks import LayerNorm, RmsNorm
 
@@ -101,6 +100,8 @@ def test_layer_norm_is_torchs() -> None:
 
 def test_rms_norm_is_t5s() -> None:
     """Reference: transformers' T5LayerNorm; unlike layer norm it keeps the mean."""
+    from transformers.models.t5.modeling_t5 import T5LayerNorm
+
     reference, norm = T5LayerNorm(6, eps=1e-6), RmsNorm(width=6, eps=1e-6)
     torch.nn.init.normal_(reference.weight)
     assert norm.gain is not None

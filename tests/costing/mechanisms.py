@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal
 
 import pytest
@@ -48,7 +48,7 @@ class Case:
         kept = [override for override in self.overrides if not (families and override.startswith("model.family="))]
         return read_recipe(None, *SIZES, *kept, *more)
 
-    @property
+    @cached_property
     def settings(self) -> dict[str, str]:
         """The values of what it overrides; of one that is set twice, the last."""
         return dict(override.split("=", 1) for override in self.overrides)
@@ -104,6 +104,12 @@ def model_of(case: Case, path: str = "explicit") -> Any:
 
 def together(cases: Iterable[Case]) -> list[Case]:
     """As few cases as hold the settings of all: each joins the first of its family that it does not contradict."""
+    return list(_together(tuple(cases)))
+
+
+@cache
+def _together(cases: tuple[Case, ...]) -> tuple[Case, ...]:
+    """The same for a list that several tests ask for while they are collected."""
     joined: list[Case] = []
     for case in cases:
         for place, other in enumerate(joined):
@@ -113,7 +119,7 @@ def together(cases: Iterable[Case]) -> list[Case]:
                 break
         else:
             joined.append(case)
-    return joined
+    return tuple(joined)
 
 
 def _joined(one: Case, other: Case) -> Case | None:
@@ -123,12 +129,17 @@ def _joined(one: Case, other: Case) -> Case | None:
     if family != kind or one.reads != other.reads or clash:
         return None
     overrides = tuple(dict.fromkeys((*one.overrides, *other.overrides)))
-    both = Case(f"{family}: {names} + {name}", overrides, one.reads)
+    return Case(f"{family}: {names} + {name}", overrides, one.reads) if _possible(overrides) else None
+
+
+@cache
+def _possible(overrides: tuple[str, ...]) -> bool:
+    """Whether there is a model with all of these settings."""
     try:
-        both.recipe()
+        Case("", overrides).recipe()
     except RecipeError:
-        return None
-    return both
+        return False
+    return True
 
 
 GROUPED = ["model.attention.heads=4", "model.attention.kv_heads=2"]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
-from sklearn.metrics import accuracy_score, f1_score
 
 from clearhead.data import Pair
 from clearhead.evaluation import (
@@ -189,6 +188,8 @@ def test_perplexity_has_an_interval() -> None:
 
 def test_macro_f1_and_accuracy_are_sklearns() -> None:
     """Reference: scikit-learn; also with classes that nobody guesses. The wrong variant is accuracy."""
+    from sklearn.metrics import accuracy_score, f1_score
+
     rng = np.random.default_rng(0)
     for classes in (2, 3, 7):
         truth = rng.integers(0, classes, 60)

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
 from clearhead.errors import TooLong
 from clearhead.positions import LearnedPosition, NoPosition, SinusoidalPosition, sinusoids
@@ -23,6 +22,8 @@ def test_L2_10_the_papers_layout() -> None:
 
 def test_L2_10_marians_layout() -> None:
     """L2.10: reference: transformers' MarianSinusoidalPositionalEmbedding."""
+    from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
+
     reference = MarianSinusoidalPositionalEmbedding(40, 12).create_weight()
     torch.testing.assert_close(sinusoids(40, 12, layout="halves"), reference, atol=1e-6, rtol=0)
     assert not torch.allclose(sinusoids(40, 12, layout="tensor2tensor"), reference, atol=1e-2)

@@ -5,7 +5,6 @@ import math
 
 import pytest
 import torch
-from transformers.models.vit_mae.modeling_vit_mae import build_2d_sinusoidal_position_embedding
 
 from clearhead.positions import GridBias, GridSinusoids, grid_offset, sinusoids
 from clearhead.positions.grid import rectangle
@@ -17,6 +16,8 @@ CELLS = torch.arange(ROWS * COLUMNS)
 @pytest.mark.parametrize("class_token", [False, True])
 def test_sinusoids_of_row_and_column_are_transformers(class_token: bool) -> None:
     """Reference: ViTMAE's table, [row ‖ column], a class token without a place; columns first is rejected."""
+    from transformers.models.vit_mae.modeling_vit_mae import build_2d_sinusoidal_position_embedding
+
     module = GridSinusoids(width=24, grid=(ROWS, COLUMNS), class_token=class_token, layout="halves")
     expected = build_2d_sinusoidal_position_embedding(ROWS, COLUMNS, 24, cls_token=class_token)
     table = module(torch.arange(len(expected)), len(expected))

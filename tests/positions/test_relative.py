@@ -4,9 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers.models.bloom.modeling_bloom import build_alibi_tensor
-from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
-from transformers.models.t5.modeling_t5 import T5Attention
 
 from clearhead.positions import AlibiBias, BucketBias, RotaryPosition, alibi_slopes, t5_bucket
 from clearhead.recipe import T5BucketsSpec
@@ -16,6 +13,8 @@ from clearhead.recipe import T5BucketsSpec
 @pytest.mark.parametrize(("buckets", "max_distance"), [(32, 128), (8, 20), (64, 1000)])
 def test_t5_buckets_are_exactly_transformers(both_ways: bool, buckets: int, max_distance: int) -> None:
     """Reference: T5Attention._relative_position_bucket; index maps exactly equal."""
+    from transformers.models.t5.modeling_t5 import T5Attention
+
     distance = torch.arange(-2000, 2001)
     expected = T5Attention._relative_position_bucket(distance, both_ways, buckets, max_distance)
     mine = t5_bucket(distance, buckets=buckets, max_distance=max_distance, both_ways=both_ways)
@@ -66,6 +65,8 @@ def test_alibi_is_blooms(heads: int) -> None:
 
     Bloom adds slope · j to a row of scores; −slope · (i − j) differs by a constant, which softmax ignores.
     """
+    from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+
     theirs = build_alibi_tensor(torch.ones(1, 6), heads, torch.float32)[:, 0]  # (h, m)
     torch.testing.assert_close(theirs[:, 1], torch.tensor(alibi_slopes(heads)))
     scores, seen = torch.randn(heads, 6, 6), torch.ones(6, 6).tril().bool()
@@ -88,6 +89,8 @@ def test_alibi_weakens_both_sides_alike_in_an_encoder() -> None:
 
 def test_rope_halves_is_llamas() -> None:
     """Reference: transformers' apply_rotary_pos_emb (Llama)."""
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
     q, k = torch.randn(2, 3, 7, 10), torch.randn(2, 3, 7, 10)
     rope = RotaryPosition(head_size=10)
     positions = torch.arange(7)

@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import Wav2Vec2BertConfig
-from transformers.models.wav2vec2_bert.modeling_wav2vec2_bert import Wav2Vec2BertSelfAttention
 
 from clearhead.attention import AttentionContext, MultiHeadAttention
 from clearhead.positions import ShawPosition, shaw_index
@@ -62,6 +60,9 @@ def test_L2_12_relative_vectors_join_keys_and_values(half: Any, start: int) -> N
 
 def test_L2_12_keys_are_those_of_wav2vec2_bert() -> None:
     """Reference: Wav2Vec2BertSelfAttention with relative_key positions, whose distances are clipped unequally."""
+    from transformers import Wav2Vec2BertConfig
+    from transformers.models.wav2vec2_bert.modeling_wav2vec2_bert import Wav2Vec2BertSelfAttention
+
     left = right = 3
     config = Wav2Vec2BertConfig(
         hidden_size=12,

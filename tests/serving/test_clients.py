@@ -3,16 +3,18 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
-import openai
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
 import clearhead
 from clearhead.serving.room import Room
 from tests.serving.live import PATIENCE, Live, live
+
+if TYPE_CHECKING:
+    import openai  # whose import takes a second
 
 TOKEN = "correct-horse-battery-staple"
 PROMPTS = ["a b", "a", "c d f g"]
@@ -31,12 +33,14 @@ def writer(models: dict[str, Path]) -> clearhead.Predictor:
 
 
 @pytest.fixture(scope="module")
-def client(server: Live) -> Iterator[openai.OpenAI]:
+def client(server: Live) -> "Iterator[openai.OpenAI]":
+    import openai
+
     with openai.OpenAI(base_url=f"{server.url}v1", api_key=TOKEN, max_retries=0, timeout=PATIENCE) as found:
         yield found
 
 
-def test_openai_completes(client: openai.OpenAI, writer: clearhead.Predictor) -> None:
+def test_openai_completes(client: "openai.OpenAI", writer: clearhead.Predictor) -> None:
     reply = client.completions.create(model="lm", prompt=PROMPTS, max_tokens=6, temperature=0)
     expected = writer.generate(PROMPTS, beam_size=1, max_length=6)
     assert [choice.text for choice in reply.choices] == expected
@@ -45,7 +49,7 @@ def test_openai_completes(client: openai.OpenAI, writer: clearhead.Predictor) ->
     assert reply.usage.completion_tokens <= 6 * len(PROMPTS)
 
 
-def test_openai_streams(client: openai.OpenAI, writer: clearhead.Predictor) -> None:
+def test_openai_streams(client: "openai.OpenAI", writer: clearhead.Predictor) -> None:
     for prompt in PROMPTS:
         events = list(client.completions.create(model="lm", prompt=prompt, max_tokens=6, temperature=0, stream=True))
         assert "".join(event.choices[0].text for event in events) == writer(prompt, beam_size=1, max_length=6)
@@ -53,14 +57,14 @@ def test_openai_streams(client: openai.OpenAI, writer: clearhead.Predictor) -> N
         assert all(event.choices[0].finish_reason is None for event in events[:-1])
 
 
-def test_openai_samples_the_same_with_the_same_seed(client: openai.OpenAI) -> None:
+def test_openai_samples_the_same_with_the_same_seed(client: "openai.OpenAI") -> None:
     asked: Any = {"model": "lm", "prompt": "a b", "max_tokens": 20, "temperature": 1.5}
     texts = [client.completions.create(**asked, seed=seed).choices[0].text for seed in (1, 1, 2, 3, 4)]
     assert texts[0] == texts[1]
     assert len(set(texts)) > 1
 
 
-def test_openai_scores_a_prompt(client: openai.OpenAI, writer: clearhead.Predictor) -> None:
+def test_openai_scores_a_prompt(client: "openai.OpenAI", writer: clearhead.Predictor) -> None:
     """echo + logprobs with max_tokens=0; reference: clearhead's own teacher forcing, without the end token."""
     from clearhead.data import format_of
 
@@ -82,7 +86,7 @@ def test_openai_scores_a_prompt(client: openai.OpenAI, writer: clearhead.Predict
         assert all(len(top) == 2 for top in choice.logprobs.top_logprobs if top)
 
 
-def test_openai_logprobs_of_a_completion_add_up(client: openai.OpenAI, writer: clearhead.Predictor) -> None:
+def test_openai_logprobs_of_a_completion_add_up(client: "openai.OpenAI", writer: clearhead.Predictor) -> None:
     reply = client.completions.create(model="lm", prompt="a b", max_tokens=5, temperature=0, logprobs=1, echo=True)
     (choice,) = reply.choices
     assert choice.logprobs is not None
@@ -94,7 +98,9 @@ def test_openai_logprobs_of_a_completion_add_up(client: openai.OpenAI, writer: c
         assert sum(one or 0.0 for one in written[-len(best.tokens) :]) == pytest.approx(best.log_probability, abs=1e-4)
 
 
-def test_openai_reads_our_errors(client: openai.OpenAI, server: Live) -> None:
+def test_openai_reads_our_errors(client: "openai.OpenAI", server: Live) -> None:
+    import openai
+
     with pytest.raises(openai.NotFoundError, match="no model") as unknown:
         client.completions.create(model="nobody", prompt="a")
     assert unknown.value.code == "unknown_model"
@@ -108,7 +114,9 @@ def test_openai_reads_our_errors(client: openai.OpenAI, server: Live) -> None:
         stranger.models.list()
 
 
-def test_openai_lists_models(client: openai.OpenAI) -> None:
+def test_openai_lists_models(client: "openai.OpenAI") -> None:
+    import openai
+
     (listed,) = client.models.list()
     assert listed.id == "lm"
     assert client.models.retrieve("lm") == listed

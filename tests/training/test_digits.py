@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_digits
 
 from clearhead.data import PICTURES, Picture, pixels_of, read_corpus
 from clearhead.errors import DataError, RecipeError
@@ -27,6 +26,8 @@ def new_run(folder: Path, *overrides: str) -> Trainer:
 
 def test_the_pixels_are_scikit_learns() -> None:
     """All 1,797, between 0 and 1, in the same order and the same way up; split for good."""
+    from sklearn.datasets import load_digits
+
     corpus = read_corpus(DataSpec(task="digits"), PICTURES)
     everything = sorted([*corpus.train(), *corpus.dev, *corpus.test], key=lambda picture: picture.line)
     reference = load_digits()

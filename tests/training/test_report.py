@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from clearhead.errors import ClearheadError
 from clearhead.training import Report
@@ -26,6 +25,8 @@ def write(folder: Path, steps: range, *, after: int = 0) -> None:
 
 def test_tensorboard_shows_what_metrics_hold(tmp_path: Path) -> None:
     """Reference: TensorBoard's own reader; after a resume the steps that were done again are there once, as redone."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
     write(tmp_path, range(1, 8))
     write(tmp_path, range(5, 10), after=4)
     board = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
