@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clearhead.data.examples import Example
 from clearhead.data.fingerprint import Fingerprint, Shares
-from clearhead.data.formats import Block, Format, ScanPart, Scan, Where, files_of, shown
+from clearhead.data.formats import Block, Format, Scan, ScanPart, Where, files_of, shown
 from clearhead.data.hashing import hashes
 from clearhead.data.layout import Layout
 from clearhead.data.lines import Watch
