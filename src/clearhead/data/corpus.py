@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clearhead.data.examples import Example
 from clearhead.data.fingerprint import Fingerprint, Shares
-from clearhead.data.formats import Block, Format, Part, Scan, Where, files_of, shown
+from clearhead.data.formats import Block, Format, Scan, ScanPart, Where, files_of, shown
 from clearhead.data.hashing import hashes
 from clearhead.data.layout import Layout
 from clearhead.data.lines import Watch
@@ -174,7 +174,7 @@ def read_corpus(
 def _good(scan: Scan[Any], skipped: Skipped, workers: int) -> Iterator[SpooledBlock]:
     """The examples of files, parsed by several processes; what is none is noted."""
 
-    def parsed(part: Part) -> tuple[SpooledBlock, list[BadLine]]:
+    def parsed(part: ScanPart) -> tuple[SpooledBlock, list[BadLine]]:
         block, bad = scan.parse(part)
         return _packed(block, scan.format), bad
 

@@ -141,7 +141,7 @@ class Format(Generic[E]):
 
 
 @dataclass(frozen=True)
-class Part:
+class ScanPart:
     """Some examples of a file on their way: lines that are still to be parsed, or a block that is ready."""
 
     before: int
@@ -182,7 +182,7 @@ class Scan(Generic[E]):
         """The examples in blocks, each with the lines among them that are none."""
         return map(self.parse, self.parts())
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[ScanPart]:
         """The examples, many at once, to be given to ``parse`` one by one, here or in another process.
 
         Only lines that do not belong together are left to be parsed there; those of CSV and of parallel files do.
@@ -194,15 +194,15 @@ class Scan(Generic[E]):
             seen = 0
             if isinstance(rows, OneFile) and rows.by_lines:
                 for lines in rows.parts:
-                    yield Part(before, lines, rows.parser)
+                    yield ScanPart(before, lines, rows.parser)
                     seen = lines.before + lines.content.count(b"\n") + 1
             else:
                 for ready in self._gathered(rows):
-                    yield Part(before, ready=ready)
+                    yield ScanPart(before, ready=ready)
                     seen = max([seen, *ready[0].lines[-1:], *(bad.line for bad in ready[1][-1:])])
             before += seen
 
-    def parse(self, part: Part) -> tuple[Block, list[BadLine]]:
+    def parse(self, part: ScanPart) -> tuple[Block, list[BadLine]]:
         """The examples of a part; it depends on this part alone."""
         if part.lines is None or part.parser is None:
             assert part.ready is not None
