@@ -1,6 +1,7 @@
 """Plans of epochs: the batches of the plan that was a list of all of them, and those of any window by itself."""
 
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,8 @@ def flat(batches: list[NDArray[np.int64]]) -> list[list[int]]:
 
 def test_the_batches_are_those_of_the_whole_list() -> None:
     """Also if windows are asked for in any order; a plan whose random numbers do not follow on has others."""
-    pairs, how = lines(500), {"seed": 3, "epoch": 2, "batch_tokens": 100, "window": 90}
+    pairs = lines(500)
+    how: dict[str, Any] = {"seed": 3, "epoch": 2, "batch_tokens": 100, "window": 90}
     whole = flat(listed(pairs, **how))
     plan = EpochPlan(pairs, **how)
     assert flat(list(plan)) == whole

@@ -16,7 +16,7 @@ from clearhead.models import build, device_of, pick_device
 from clearhead.predictor import Predictor, TextWriter, load, predictor_of
 from clearhead.recipe import read_recipe
 from clearhead.training import prepare
-from clearhead.verbs.answer import _count
+from clearhead.verbs.answer import worker_count
 from tests.cli.typed import typed
 from tests.fake_gpu import META, FakeGpu
 from tests.training.toy import FAMILIES, SMALL, write_pairs
@@ -121,8 +121,8 @@ def test_a_line_that_stays_on_the_cpu_is_seen(there: dict[str, Predictor], monke
 
 def test_a_gpu_is_used_by_one_process(there: dict[str, Predictor]) -> None:
     """What a process holds on a GPU does not survive a fork."""
-    assert _count("all", there["lm"]) == _count(8, there["lm"]) == 1
-    assert _count(8, clearhead.load("g2p-en", device="cpu")) == 8
+    assert worker_count("all", there["lm"]) == worker_count(8, there["lm"]) == 1
+    assert worker_count(8, clearhead.load("g2p-en", device="cpu")) == 8
 
 
 def test_a_model_moves_only_if_it_must() -> None:

@@ -78,8 +78,8 @@ def test_a_cluster_gives_the_answers_of_one_process_although_a_worker_is_killed(
     class Killing(answering):  # type: ignore[valid-type,misc]
         def __init__(self, model: on_ray.RemoteModel) -> None:
             super().__init__(model)
-            work = self._work
-            self._work = lambda lines: killing(work, lines)
+            work: Any = self._work
+            self._work: Any = lambda lines: killing(work, lines)
 
     monkeypatch.setattr(on_ray, "_Answering", Killing)
     count = clearhead.answer_shards(run, inputs / "*", tmp_path / "ray", scores=True, on="ray", workers=2)
