@@ -21,5 +21,5 @@ GATES: Final = {"gru": 3, "lstm": 4, "elman": 1}
 STATE_PARTS: Final = {"gru": 1, "lstm": 2, "elman": 1}
 """How many vectors the state of a recurrent cell consists of."""
 
-DEVICE_NAMES: Final = r"auto|cpu|mps|cuda(:[0-9]{1,3})?"
+DEVICE_NAMES: Final = r"auto|cpu|mps|cuda(:(0|[1-9][0-9]{0,2}))?"
 """What a device may be called, as a regular expression."""

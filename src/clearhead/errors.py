@@ -28,6 +28,12 @@ class ClearheadError(Exception):
     """The base class of all errors that clearhead raises on purpose; the command line prints its message."""
 
     exit_code = 1
+    process: int | None = None
+    """The process that alone met with it, of several that train together."""
+
+
+class PartnerError(ClearheadError):
+    """What all processes that train together find alike, or that another one of them failed."""
 
 
 class MissingExtra(ClearheadError):

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from clearhead.errors import ClearheadError
-from clearhead.training.checkpoint import Checkpoint, Shard, load_checkpoint, save_checkpoint, save_shard
+from clearhead.training.checkpoint import Checkpoint, ShardFile, load_checkpoint, save_checkpoint, save_shard
 
 
-def saved(folder: Path, step: int) -> list[Shard]:
+def saved(folder: Path, step: int) -> list[ShardFile]:
     """A checkpoint of two processes, of which the second has fewer rows."""
     parts = [{"model.w": torch.full((2, 3), float(step))}, {"model.w": torch.full((1, 3), float(-step))}]
     shards = [save_shard(folder, step, rank, 2, part) for rank, part in enumerate(parts)]

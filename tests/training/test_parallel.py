@@ -11,9 +11,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 import clearhead
+from clearhead import cli
+from clearhead.errors import DataError, PartnerError
+from clearhead.models import build
 from clearhead.recipe import read_recipe
 from clearhead.training import SINGLE, ProcessGroup, Trainer, prepare, reopen
-from clearhead.training.parallel import GradientSource, kind_of
+from clearhead.training.parallel import GradientSource, is_divisible, kind_of
 from clearhead.training.shards import whole
 from clearhead.verbs.session import Parallel, make_trainer
 from tests.thorough import THOROUGH
@@ -247,3 +250,29 @@ def test_auto_shares_what_would_fill_half_of_a_gpu() -> None:
     assert [kind_of(kind, pair, 10**9, None) for kind in ("auto", "ddp", "fsdp")] == ["ddp", "ddp", "fsdp"]
     assert kind_of("auto", pair, 10**9, 80 << 30) == "ddp"
     assert kind_of("auto", pair, 10**9, 24 << 30) == "fsdp"
+
+
+def test_only_layers_with_weights_of_their_own_are_divided() -> None:
+    small = ["model.width=16", "model.heads=2", "model.layers=2", "model.vocabulary.source=9"]
+    small += ["model.vocabulary.target=9"]
+    shares = {
+        "model.norm.place=pre": True,
+        "model.shared=true": False,
+        "model.attention.kind=disentangled": False,
+        "model.attention.sharing=layerwise": False,
+    }
+    for setting, divisible in shares.items():
+        more = ["model.attention.kind=linformer", "model.attention.length=8"] if "sharing" in setting else []
+        family = ["model.family=encoder"] if setting != "model.norm.place=pre" else []
+        recipe = read_recipe(None, *small, *family, *more, setting)
+        assert is_divisible(build(recipe, seed=1)) is divisible, setting
+
+
+def test_what_only_one_process_meets_with_is_said_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first process says what it knows; the others what they alone know, and nothing that all find."""
+    own, common = DataError("no room"), PartnerError("another process failed")
+    own.process = 2
+    monkeypatch.setenv("RANK", "2")
+    assert (cli._shown(own), cli._shown(common)) == ("process 2: no room", "")
+    monkeypatch.setenv("RANK", "0")
+    assert (cli._shown(own), cli._shown(common)) == ("no room", "another process failed")

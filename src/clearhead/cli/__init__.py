@@ -53,8 +53,13 @@ def main() -> None:
 
 
 def _shown(error: clearhead.ClearheadError) -> str:
-    """What is said of an error: of several processes that torchrun started, the first one speaks."""
-    return str(error) if os.environ.get("RANK", "0") == "0" else ""
+    """What is said of an error: of several processes that torchrun started, the others say who they are.
+
+    What all of them find, and that another process failed, is for the first one to say.
+    """
+    if os.environ.get("RANK", "0") == "0":
+        return str(error)
+    return "" if error.process is None else f"process {error.process}: {error}"
 
 
 def _fail(message: str, code: int, *, flush: bool = True) -> NoReturn:

@@ -160,6 +160,8 @@ def cost(
     if parallel is not None and devices is None:
         raise usage("--parallel", "say on how many: --devices 8")
     if devices is not None:
+        if everything or by or view or within or t is not None:
+            raise usage("--devices", "shows one table: leave out --all, --by, --view, --in and --t")
         shared: dict[str, Any] = {"kind": (parallel or Sharing.ddp).value, "n": n, "m": m, "batch": batch}
         _print(form, lambda: model.sharing(devices, **shared), lambda: model.sharing_json(devices, **shared))
         return

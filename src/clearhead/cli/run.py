@@ -101,6 +101,8 @@ def run(
     """
     if output is None and (resume or force):
         raise usage("--resume" if resume else "--force", "is about the file of answers: name it with -o")
+    if output == "":
+        raise usage("-o", "names no file and no folder")
     folder = output is not None and (output.endswith("/") or Path(output).is_dir())
     if on == "ray" and not folder:
         raise usage("--on ray", "works file by file: name the folder of answers with -o out/")

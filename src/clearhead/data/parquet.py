@@ -97,7 +97,7 @@ class _Opened:
             import pyarrow.parquet
         except ImportError:
             raise MissingExtra(f"{shown_input(file)}", "pyarrow", "parquet") from None
-        self._file, self._errors = file, (pyarrow.ArrowInvalid, OSError)
+        self._file, self._errors = file, (pyarrow.ArrowException, UnicodeDecodeError, OSError)
         self._parquet: Any = None
         try:
             if file.lower().endswith(".parquet"):

@@ -35,4 +35,11 @@ def pick_device(name: str = "auto") -> torch.device:
     if number and int(number) >= torch.cuda.device_count():
         raise DeviceError(f"there is no {name}: this machine has {torch.cuda.device_count()} GPUs, counted from cuda:0")
     rank = os.environ.get("LOCAL_RANK", "")
-    return torch.device(f"cuda:{rank}" if name == "cuda" and rank.isdecimal() else name)
+    if name != "cuda" or not rank.isdecimal():
+        return torch.device(name)
+    if int(rank) >= torch.cuda.device_count():
+        raise DeviceError(
+            f"this machine has {torch.cuda.device_count()} GPUs, and process {rank} would have none of its own: use "
+            f"--nproc-per-node {torch.cuda.device_count()}"
+        )
+    return torch.device(f"cuda:{rank}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from clearhead.data import reads_once
 from clearhead.errors import ClearheadError, DataError, Problem, RecipeError
 from clearhead.files import appear, sha256_of, write_whole
 from clearhead.predictor.answering import Answered, AnsweringWork, in_order
@@ -52,6 +53,10 @@ def shards_of(files: Sequence[Path], folder: Path) -> list[Shard]:
         raise RecipeError([Problem("", f"-o {folder}/", "a folder of answers needs files of lines, each with a name")])
     first: dict[str, Path] = {}
     for shard in shards:
+        if reads_once(shard.source):
+            raise DataError(f"{shard.source}: can be read only once: with a folder of answers, name a file")
+        if shard.output.is_dir():
+            raise DataError(f"{shard.output}: is a folder, where the answers to {shard.source} would stand")
         other = first.setdefault(shard.output.name, shard.source)
         if other is not shard.source:
             raise DataError(f"{other} and {shard.source}: their answers would both be {shard.output}: rename one")

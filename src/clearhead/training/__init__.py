@@ -7,7 +7,7 @@ from clearhead.training.hardware import fast_products, gpu_memory, notes_on, pla
 from clearhead.training.loss import token_loss
 from clearhead.training.manifest import Manifest, Stage, checksum_of
 from clearhead.training.objectives import Codecs, Objective, batch_loss, objective_of
-from clearhead.training.parallel import GradientSource, Learner, kind_of, replicated, sharded
+from clearhead.training.parallel import GradientSource, Learner, is_divisible, kind_of, replicated, sharded
 from clearhead.training.preparation import Prepared, prepare, reopen, time_budget
 from clearhead.training.process_group import SINGLE, ProcessGroup, open_process_group, threads_for_each
 from clearhead.training.report import Report, SilentReport
@@ -44,6 +44,7 @@ __all__ = [
     "fast_products",
     "gpu_memory",
     "has_trained",
+    "is_divisible",
     "kind_of",
     "merged",
     "notes_on",

@@ -47,24 +47,24 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Shard:
+class ShardFile:
     """The file of one process, with its rows of the tensors that processes share."""
 
     file: str
     checksum: str
 
 
-def save_shard(folder: Path, step: int, rank: int, size: int, tensors: Mapping[str, Tensor]) -> Shard:
+def save_shard(folder: Path, step: int, rank: int, size: int, tensors: Mapping[str, Tensor]) -> ShardFile:
     """Write atomically what one of several processes holds; it counts once ``save_checkpoint`` names it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"step-{step:09}.{rank + 1}-of-{size}.safetensors"
     ready = _ready(tensors)
     with clear_write_errors(path):
         write_tensors(path, ready, {})
-    return Shard(path.name, _checksum(ready, ""))
+    return ShardFile(path.name, _checksum(ready, ""))
 
 
-def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, shards: Sequence[Shard] = ()) -> None:
+def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, shards: Sequence[ShardFile] = ()) -> None:
     """Write a checkpoint atomically, then remove all but the newest two.
 
     Args:
@@ -153,7 +153,7 @@ def _read(file: Path) -> Checkpoint:
         state, parts = metadata["state"], metadata.get("shards", "")
         if metadata["checksum"] != _checksum(tensors, state + parts):
             raise DamagedFile(f"{file}: does not match its checksum")
-        shards = [Shard(**entry) for entry in json.loads(parts or "[]")]
+        shards = [ShardFile(**entry) for entry in json.loads(parts or "[]")]
         for shard in shards:
             _require_intact(file.with_name(shard.file), shard.checksum)
         if shards:

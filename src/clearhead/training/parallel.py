@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from clearhead.blocks import Stack
-from clearhead.errors import ClearheadError
+from clearhead.errors import ClearheadError, PartnerError
 from clearhead.models import Model
 from clearhead.recipe import TrainingSpec
 from clearhead.training.hardware import loss_of
@@ -45,6 +45,13 @@ def kind_of(parallel: Literal["auto", "ddp", "fsdp"], group: ProcessGroup, param
     if parallel != "auto":
         return parallel
     return "fsdp" if memory is not None and BYTES_OF_A_PARAMETER * parameters > memory / 2 else "ddp"
+
+
+def is_divisible(model: nn.Module) -> bool:
+    """Whether FSDP can divide a model layer by layer: no weight belongs to two layers."""
+    layers = dict.fromkeys(layer for stack in model.modules() if isinstance(stack, Stack) for layer in stack.layers)
+    held = [id(weight) for layer in layers for weight in layer.parameters()]
+    return len(held) == len(set(held))
 
 
 class Learner(nn.Module):
@@ -92,9 +99,11 @@ def sharded(learner: Learner, device: torch.device) -> "FSDPModule":
 
     if not hasattr(FSDPModule, "set_reduce_scatter_unused_params"):
         raise ClearheadError(f"training.parallel=fsdp needs torch 2.13, this is {torch.__version__}: use ddp")
+    if not is_divisible(learner):
+        raise PartnerError("training.parallel=fsdp: layers that share weights cannot be divided: use ddp")
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     layers = [layer for stack in learner.modules() if isinstance(stack, Stack) for layer in stack.layers]
-    for layer in dict.fromkeys(layers):  # a stack may use one layer several times
+    for layer in dict.fromkeys(layers):
         fully_shard(layer, mesh=mesh, reshard_after_forward=True, mp_policy=_policy(learner.spec, device))
     whole: FSDPModule = fully_shard(learner, mesh=mesh, reshard_after_forward=False)
     whole.set_reduce_scatter_unused_params(True)

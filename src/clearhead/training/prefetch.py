@@ -36,3 +36,4 @@ class Prefetcher(Generic[Made]):
         """End the thread."""
         if self._thread is not None:
             self._thread.shutdown(cancel_futures=True)
+            self._thread = self._ahead = None

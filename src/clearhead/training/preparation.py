@@ -24,7 +24,7 @@ from clearhead.data import GIVEN, Corpus, Encoded, Progress, all_sizes, codecs_o
 from clearhead.errors import DamagedFile, DataError, NewerFile, Problem, RecipeError
 from clearhead.files import write_whole
 from clearhead.locks import held
-from clearhead.machine import cores
+from clearhead.machine import processes
 from clearhead.models import Model, SavedModel, build, count_parameters, load_model, save_model
 from clearhead.recipe import DEFAULT_MINUTES, Recipe, StackSpec, read_recipe, recipe_from, recipe_table, recipe_toml
 from clearhead.training.clock import TimeBudget
@@ -34,7 +34,7 @@ from clearhead.training.manifest import Manifest, Stage, checksum_of, damage, re
 from clearhead.training.objectives import Codecs, Objective, objective_of
 from clearhead.training.optimizer import make_optimizers
 from clearhead.training.planning import epoch_plan
-from clearhead.training.process_group import SINGLE, ProcessGroup
+from clearhead.training.process_group import SINGLE, ProcessGroup, threads_for_each
 from clearhead.training.start import FILE, Start, begun
 from clearhead.training.tuning import frozen_though_new, require_tunable, tuned, with_new_parts
 
@@ -282,7 +282,7 @@ def _only_copies(folder: Path, recipe: Recipe) -> list[Path]:
 def _read(recipe: Recipe, folder: Path, progress: Progress = unwatched) -> Corpus[Any]:
     """The data of a run, each file read once; what is kept of them on the way takes room in the run folder."""
     room = folder if os.access(folder, os.W_OK) else None
-    workers = recipe.training.threads or cores()
+    workers = threads_for_each(recipe.training.threads)  # every process of a group reads the data
     return read_corpus(recipe.data, format_of(recipe.model), room, workers=workers, progress=progress)
 
 
@@ -463,6 +463,7 @@ def time_budget(run: Prepared) -> TimeBudget | None:
     minutes = asked.get("minutes") or DEFAULT_MINUTES
     corpus = run.corpus
     closing = 1 + len(corpus.test) / max(1, len(corpus.dev))
+    closing *= processes()  # which evaluate dev together; the final scores are the leader's work
     reserved = FOR_EVALUATIONS * 60 * minutes / (_evaluations(minutes) + closing)
     return TimeBudget(60 * minutes, _evaluations(minutes), closing, reserved, asked.get("evaluate_every"))
 

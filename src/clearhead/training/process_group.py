@@ -18,7 +18,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clearhead.errors import ClearheadError
+from clearhead.errors import ClearheadError, Diverged, Interrupted, PartnerError
 from clearhead.machine import cores, processes
 from clearhead.training.meeting import meet
 
@@ -131,9 +131,7 @@ def partners(*, computing: bool = False) -> Iterator[None]:
     except RuntimeError as error:
         if computing and not any(word in str(error).lower() for word in _OF_PARTNERS):
             raise
-        raise ClearheadError(
-            f"another process failed (see its output above); restart with --resume ({error})"
-        ) from None
+        raise PartnerError(f"another process failed (see its output above); restart with --resume ({error})") from None
 
 
 @contextmanager
@@ -152,6 +150,10 @@ def open_process_group() -> Iterator[ProcessGroup]:
         ) from None
     try:
         yield ProcessGroup(rank, size)
+    except ClearheadError as error:
+        if rank and not isinstance(error, PartnerError | Interrupted | Diverged):
+            error.process = rank  # the leader does not know of it
+        raise
     finally:
         dist.destroy_process_group()
 

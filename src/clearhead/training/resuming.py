@@ -17,7 +17,7 @@ from clearhead.training.start import Start
 from clearhead.training.trainer import evaluate_every
 
 _STEPS = ("training", "steps")
-_FREE = {("training", "parallel")}
+_FREE = {("training", "parallel"), ("training", "device")}
 """Settings that may change whenever a run is continued: what is learnt stays the same."""
 
 

@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clearhead.data import Encoded, EpochPlan, padding_share
-from clearhead.errors import ClearheadError, DamagedFile, DataError, Diverged, Interrupted, ModelFileError
+from clearhead.errors import DamagedFile, DataError, Diverged, Interrupted, ModelFileError, PartnerError
 from clearhead.locks import held
 from clearhead.models import Model, device_of, load_model, pick_device, stored_tensors
 from clearhead.recipe import TrainingSpec, metric_rises
 from clearhead.training.checkpoint import (
     Checkpoint,
-    Shard,
+    ShardFile,
     load_checkpoint,
     optimizer_tensors,
     restore_optimizers,
@@ -405,10 +405,10 @@ class Trainer:
         tensors |= optimizer_tensors(self.optimizers)
         tensors |= {name: self.group.gather(state) for name, state in random_states(self.device).items()}
         parts = {name: own_part(tensor) for name, tensor in tensors.items() if is_shared(tensor)}
-        folder, step, shards = self.folder / "last", self.progress.step, tuple[Shard, ...]()
+        folder, step, shards = self.folder / "last", self.progress.step, tuple[ShardFile, ...]()
         if parts:  # each process writes what it holds; the leader's file comes after all of them
             mine = save_shard(folder, step, self.group.rank, self.group.size, parts)
-            shards = tuple(Shard(**json.loads(text)) for text in self.group.gather_texts(json.dumps(asdict(mine))))
+            shards = tuple(ShardFile(**json.loads(text)) for text in self.group.gather_texts(json.dumps(asdict(mine))))
         if self.group.leads:
             state = asdict(self.progress) | {"files": self.report.checksums(), "run": self.identity}
             rest = {name: tensor for name, tensor in tensors.items() if name not in parts}
@@ -487,7 +487,7 @@ class Trainer:
         steps = [int(step) for step in self.group.gather(torch.tensor(-1 if checkpoint is None else checkpoint.step))]
         if len(set(steps)) > 1:
             found = ", ".join(f"step {step:,}" if step >= 0 else "none" for step in steps)
-            raise ClearheadError(
+            raise PartnerError(
                 f"{self.folder / 'last'}: the processes find different checkpoints ({found}, by rank): all nodes need "
                 "one folder that they share, or copies of one"
             )
@@ -516,7 +516,8 @@ class Trainer:
         """
         if self.source.kind == "fsdp":
             return 0
-        batch = self.objective.batch(self.examples, self._epoch_plan().batches(0)[0], self.progress.epoch)
+        rows, _ = self.group.share(self._epoch_plan().batches(0)[0])
+        batch = self.objective.batch(self.examples, rows, self.progress.epoch)
         state = random_states(self.device)
         kept: dict[int, int] = {}
         parameters = {parameter.data_ptr() for parameter in self.model.parameters()}

@@ -95,7 +95,7 @@ def _cluster() -> Iterator[Any]:
         yield ray
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-    started: dict[str, Any] = {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
+    started: dict[str, Any] = {"address": "local", "include_dashboard": False, "object_store_memory": OBJECT_STORE}
     ray.init(**quiet, **(started if here else {}))
     try:
         yield ray

@@ -2,6 +2,7 @@
 
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -9,7 +10,7 @@ import torch
 
 from clearhead.costing import require_training_memory
 from clearhead.data import Encoded, Progress, all_sizes
-from clearhead.errors import ClearheadError
+from clearhead.errors import PartnerError
 from clearhead.evaluation import dev_scores, judge_of, scores_of_run
 from clearhead.events import Event, Listener, ignore
 from clearhead.locks import held
@@ -32,6 +33,7 @@ from clearhead.training import (
     clear_write_errors,
     fast_products,
     gpu_memory,
+    is_divisible,
     kind_of,
     merged,
     notes_on,
@@ -61,7 +63,9 @@ def train_in(
         stated = StatedRecipe(stated)
     torch.set_num_threads(threads_for_each(stated.recipe.training.threads))
     with open_process_group() as group, held(folder) if group.leads else nullcontext():
+        pick_device(stated.recipe.training.device)  # one that is not there is said before the data are read
         run, begun = _prepared(stated, folder, group, listener, resume=resume)
+        run = _on_asked_device(run, stated)
         torch.set_num_threads(threads_for_each(run.recipe.training.threads))  # those that the run began with
         trainer = make_trainer(run, group, listener, parallel=_asked_parallel(stated))
         with fast_products(run.recipe.training):
@@ -87,10 +91,18 @@ def _require_one_folder(folder: Path, group: ProcessGroup) -> None:
     manifest = folder / "run.json"
     seen = group.gather_texts(str(checksum_of(manifest)) if manifest.is_file() else "")
     if blind := [str(rank) for rank, found in enumerate(seen) if found != seen[0]]:
-        raise ClearheadError(
+        raise PartnerError(
             f"{folder}: process {', '.join(blind)} does not see the run there that process 0 sees: all nodes need one "
             "folder that they share (NFS or the like), or the same copy of it under this name"
         )
+
+
+def _on_asked_device(run: Prepared, stated: StatedRecipe) -> Prepared:
+    """The run on the device that is asked for now, if one is: it may change whenever a run is continued."""
+    if ("training", "device") not in stated.given:
+        return run
+    training = run.recipe.training.replaced(device=stated.recipe.training.device)
+    return replace(run, recipe=run.recipe.updated(training=training))
 
 
 def _asked_parallel(stated: StatedRecipe) -> Parallel | None:
@@ -150,7 +162,8 @@ def make_trainer(
     model = load_model(run.folder / "data" / START).model if run.origin else build(run.recipe)
     model, device = tuned(model, spec), pick_device(spec.device)
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    kind = group.common(kind_of(parallel or spec.parallel, group, trained, gpu_memory(device)))
+    memory = gpu_memory(device) if is_divisible(model) else None  # what cannot be divided is held as a whole
+    kind = group.common(kind_of(parallel or spec.parallel, group, trained, memory))
     model = placed(model, spec, torch.device("cpu") if kind == "fsdp" else device)  # layer by layer with fsdp
     if kind != "fsdp":
         _require_memory(run.recipe, run.examples, count_parameters(model))

@@ -100,7 +100,7 @@ def answer_shards(
         left = [shard for shard in shards if known.get(shard) is None]
         progress = _Progress(listener, shards, left, sum(lines or 0 for lines in known.values()))
         with _stopping(progress):
-            _work(left, progress, lambda: output.write(answers([shard.source for shard in left]), left[:], identity))
+            _work(left, progress, lambda some: output.write(answers([shard.source for shard in some]), some, identity))
         listener(Event("end", step=progress.lines, steps=progress.total))
     return progress.lines
 
@@ -126,7 +126,7 @@ class _Progress:
         self._listener(Event("warning", message, category=category))
 
 
-def _work(left: "list[Shard]", progress: _Progress, begin: "Callable[[], Iterator[Written]]") -> None:
+def _work(left: "list[Shard]", progress: _Progress, begin: "Callable[[list[Shard]], Iterator[Written]]") -> None:
     """Work through the shards that are left; if a worker is killed, begin again with the one that it broke."""
     from clearhead.predictor import WorkerKilled
 
@@ -134,7 +134,8 @@ def _work(left: "list[Shard]", progress: _Progress, begin: "Callable[[], Iterato
     while left:
         try:
             lines = 0
-            for shard, answered, finished in begin():
+            # after a kill, the first one alone: only so it is known which file kills its workers
+            for shard, answered, finished in begin(left[:1] if lost[left[0]] else left[:]):
                 lines += len(answered)
                 if finished:
                     left.remove(shard)
@@ -146,7 +147,7 @@ def _work(left: "list[Shard]", progress: _Progress, begin: "Callable[[], Iterato
         except WorkerKilled as error:
             lost[left[0]] += 1
             if lost[left[0]] == ATTEMPTS:
-                raise
+                raise WorkerKilled(f"{left[0].source}: {error}") from None
             progress.warn("killed", f"{left[0].source}: begun again, as {error}")
 
 

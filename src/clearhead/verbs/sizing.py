@@ -5,7 +5,7 @@ They were chosen on dev data: ``python -m benchmarks.learning``, docs/evidence/q
 
 from dataclasses import dataclass
 
-from clearhead.machine import cores
+from clearhead.machine import cores, processes
 from clearhead.recipe import (
     DEFAULT_MINUTES,
     Recipe,
@@ -55,7 +55,7 @@ def sized_by_budget(recipe: Recipe, stated: Settings) -> tuple[Recipe, str]:
         return recipe, ""
     if any(key[0] == "model" and key[1] not in _NOT_SHAPE and "dropout" not in key for key in stated):
         return recipe, ""
-    minutes, here = training.minutes or DEFAULT_MINUTES, training.threads or cores()
+    minutes, here = training.minutes or DEFAULT_MINUTES, processes() * (training.threads or cores())
     size = next(size for size in SIZES if minutes * here <= size.until)
     encoder, decoder = (
         stack.replaced(width=size.width, layers=layers, position=RotarySpec())

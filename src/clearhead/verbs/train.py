@@ -84,7 +84,7 @@ def train(
         found, stated = stated_recipe(recipe, settings, more=sections | more, derived=derived, anew=True, start=begin)
         if recipe is None and start is None:
             found, chosen = sized_by_budget(found, stated)
-            if chosen and not (folder / "run.json").exists():
+            if chosen and _leads() and not (resume and (folder / "run.json").exists()):
                 listener(Event("note", chosen))
         if isinstance(recipe, str | Path) and named(recipe) in ("model", "run", "huggingface"):
             listener(

@@ -73,6 +73,8 @@ class Parallel:
             raise RecipeError([Problem("", "parallel fsdp", "is counted for recipes that train the whole model")])
         if any(getattr(stack, "shared", False) for stack in _stacks(cost)):
             raise RecipeError([Problem("", "devices", "is not counted for layers that share their weights")])
+        if kind == "fsdp" and any(map(_shares_weights, _stacks(cost))):
+            raise RecipeError([Problem("", "parallel fsdp", "cannot divide layers that share weights: use ddp")])
         self.cost, self.devices, self.kind = cost, devices, kind
         training = cost.recipe.training
         self.sizes: dict[Symbol, Integer] = {**cost.sizes, W: Integer(devices), _BATCHES: Integer(training.accumulate)}
@@ -172,6 +174,12 @@ class Parallel:
     def bytes_held(self) -> Formula:
         """Bytes that each device holds."""
         return sum((part.bytes for part in self.held()), self._formula(ZERO))
+
+
+def _shares_weights(stack: object) -> bool:
+    """Whether layers have weights in common: positions of disentangled attention, Linformer's maps if it is asked."""
+    attention = getattr(stack, "attention", None)
+    return getattr(attention, "kind", "") == "disentangled" or getattr(attention, "sharing", "") == "layerwise"
 
 
 def _stacks(cost: ModelFormulas) -> Iterator[object]:
