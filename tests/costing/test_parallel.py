@@ -20,7 +20,7 @@ from clearhead.models import build
 from clearhead.recipe import Recipe, read_recipe
 from clearhead.training.objectives import objective_of
 from clearhead.training.optimizer import make_optimizers
-from clearhead.training.parallel import Learner, replicated, sharded
+from clearhead.training.parallel import Learner, is_divisible, replicated, sharded
 from tests.cli.typed import typed
 from tests.costing.mechanisms import CASES, Case, each, make
 
@@ -137,12 +137,14 @@ def test_wrong_variants_are_seen(folder: Path) -> None:
 
 @each(CASES)
 def test_the_pieces_of_every_mechanism_are_exact(case: Case) -> None:
-    """⌈rows / W⌉ rows of every parameter, for W that divide some sizes and not others."""
+    """⌈rows / W⌉ rows of every parameter, for W that divide some sizes and not others; or a refusal, as by training."""
     recipe = case.recipe()
-    shapes = [parameter.shape for parameter in make(recipe).parameters()]
-    whole = cost(recipe)
-    if any(getattr(getattr(recipe.model, stack, None), "shared", False) for stack in ("encoder", "decoder")):
-        pytest.skip("layers share their weights")
+    model, whole = make(recipe), cost(recipe)
+    if not is_divisible(model):
+        with pytest.raises(RecipeError, match="share"):
+            whole.parallel(2, "fsdp")
+        return
+    shapes = [parameter.shape for parameter in model.parameters()]
     for devices in (2, 3, 7):
         expected = sum(4 * -(-shape[0] // devices) * shape[1:].numel() for shape in shapes)
         held = {part.name: part.bytes for part in whole.parallel(devices, "fsdp").held()}

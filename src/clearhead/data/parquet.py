@@ -104,8 +104,8 @@ class _Opened:
                 self._parquet = pyarrow.parquet.ParquetFile(file, memory_map=True)
                 self.names: Sequence[str] = self._parquet.schema_arrow.names
             else:
-                self._table = _arrow(pyarrow, file)
-                self.names = self._table.schema.names
+                self._arrow = _arrow(pyarrow, file)
+                self.names = self._arrow.schema.names
         except self._errors as error:
             raise self._damaged(error) from None
 
@@ -122,7 +122,7 @@ class _Opened:
             if self._parquet is not None:
                 batches = self._parquet.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(fields)))
             else:
-                batches = iter(self._table.to_batches(max_chunksize=_ROWS))
+                batches = _batches(self._arrow)
             for batch in batches:
                 yield zip(*(batch.column(field).to_pylist() for field in fields), strict=True)
         except self._errors as error:
@@ -133,10 +133,17 @@ class _Opened:
 
 
 def _arrow(pyarrow: Any, file: str) -> Any:
-    """A table of an Arrow file, mapped and not read; or of an Arrow stream, as ``datasets`` keeps them."""
+    """A reader of an Arrow file, which is mapped; or of an Arrow stream, as ``datasets`` keeps them."""
     mapped = pyarrow.memory_map(file)
     try:
-        return pyarrow.ipc.open_file(mapped).read_all()
+        return pyarrow.ipc.open_file(mapped)
     except pyarrow.ArrowInvalid:
         mapped.seek(0)
-        return pyarrow.ipc.open_stream(mapped).read_all()
+        return pyarrow.ipc.open_stream(mapped)
+
+
+def _batches(reader: Any) -> Iterator[Any]:
+    """Its batches, one after the other: those of a compressed file are unpacked when their turn comes."""
+    if hasattr(reader, "num_record_batches"):
+        return map(reader.get_batch, range(reader.num_record_batches))
+    return iter(reader)

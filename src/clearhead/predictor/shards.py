@@ -137,7 +137,8 @@ class ShardFolder:
             )
         (shards[0].output.parent / _KEPT).mkdir(parents=True, exist_ok=True)
         if force:
-            for shard in there:
+            for shard in there:  # both: what is there afterwards was answered by this command, for --resume to keep
+                shard.output.unlink(missing_ok=True)
                 shard.note.unlink(missing_ok=True)
 
     def finished(self, shard: Shard, identity: Identity) -> int | None:

@@ -179,7 +179,8 @@ class Parallel:
 def _shares_weights(stack: object) -> bool:
     """Whether layers have weights in common: positions of disentangled attention, Linformer's maps if it is asked."""
     attention = getattr(stack, "attention", None)
-    return getattr(attention, "kind", "") == "disentangled" or getattr(attention, "sharing", "") == "layerwise"
+    common = getattr(attention, "kind", "") == "disentangled" or getattr(attention, "sharing", "") == "layerwise"
+    return common and getattr(stack, "layers", 1) > 1
 
 
 def _stacks(cost: ModelFormulas) -> Iterator[object]:
