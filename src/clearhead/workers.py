@@ -103,7 +103,8 @@ def _broken(call: Callable[..., Value], *arguments: Any) -> Value:
     except BrokenProcessPool:
         raise WorkerKilled(
             "a worker process was killed, perhaps because there was not enough memory: "
-            "use fewer of them (--threads; training.threads while training data are read) or a smaller decoding.batch_tokens"
+            "use fewer of them (--threads; training.threads while training data are read) or a smaller "
+            "decoding.batch_tokens"
         ) from None
 
 
