@@ -16,10 +16,6 @@ Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-DEFAULT_MINUTES = 10.0
-"""The budget of a run that was given none."""
-
-
 class OptimizerSpec(Spec):
     """How gradients become steps."""
 

@@ -26,7 +26,7 @@ from clearhead.files import write_whole
 from clearhead.locks import held
 from clearhead.machine import processes
 from clearhead.models import Model, SavedModel, build, count_parameters, load_model, save_model
-from clearhead.recipe import DEFAULT_MINUTES, Recipe, StackSpec, read_recipe, recipe_from, recipe_table, recipe_toml
+from clearhead.recipe import Recipe, StackSpec, read_recipe, recipe_from, recipe_table, recipe_toml
 from clearhead.training.clock import TimeBudget
 from clearhead.training.contradictions import differences
 from clearhead.training.hardware import loss_of, placed
@@ -38,6 +38,7 @@ from clearhead.training.process_group import SINGLE, ProcessGroup, threads_for_e
 from clearhead.training.start import FILE, Start, begun
 from clearhead.training.tuning import frozen_though_new, require_tunable, tuned, with_new_parts
 
+DEFAULT_MINUTES = 10.0
 FOR_EVALUATIONS = 0.12
 """Part of a budget in minutes that is reserved for evaluations and checkpoints, until one has been measured."""
 CALIBRATION = 0.02
