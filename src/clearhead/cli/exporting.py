@@ -37,7 +37,8 @@ def export(
 
     huggingface: config.json, model.safetensors and tokenizer.json; AutoModel.from_pretrained loads the folder. The
     nearest architecture that computes exactly the same is chosen: Marian, Pegasus, BART, mBART, M2M100, T5; GPT-2,
-    Bloom, Llama, Mistral, Qwen2, Qwen3, Phi, GPT-NeoX; BERT, RoBERTa, DistilBERT, DeBERTa, ViT.
+    Bloom, Llama, Mistral, Qwen2, Qwen3, Phi, GPT-NeoX; BERT, RoBERTa, DistilBERT, DeBERTa,
+    ALBERT, ELECTRA, ModernBERT, ViT.
 
     onnx: graphs with open batch and lengths, an encoder and a decoder step with its cache, and answer.py, which answers
     with numpy, onnxruntime and tokenizers alone. Models of text with every attention and position scheme.

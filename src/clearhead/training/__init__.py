@@ -7,7 +7,15 @@ from clearhead.training.hardware import fast_products, gpu_memory, notes_on, pla
 from clearhead.training.loss import token_loss
 from clearhead.training.manifest import Manifest, Stage, checksum_of
 from clearhead.training.objectives import Codecs, Objective, batch_loss, objective_of
-from clearhead.training.parallel import GradientSource, Learner, is_divisible, kind_of, replicated, sharded
+from clearhead.training.parallel import (
+    BYTES_OF_A_PARAMETER,
+    GradientSource,
+    Learner,
+    is_divisible,
+    kind_of,
+    replicated,
+    sharded,
+)
 from clearhead.training.preparation import Prepared, prepare, reopen, time_budget
 from clearhead.training.process_group import SINGLE, ProcessGroup, open_process_group, threads_for_each
 from clearhead.training.report import Report, SilentReport
@@ -20,6 +28,7 @@ from clearhead.training.writing import clear_write_errors
 
 __all__ = [
     "ADAPTERS",
+    "BYTES_OF_A_PARAMETER",
     "SINGLE",
     "START",
     "AdaptedLinear",

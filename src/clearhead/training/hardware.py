@@ -37,7 +37,7 @@ def loss_of(objective: Objective[Any, Any, Any], model: Model, batch: Any, spec:
 def prefetches(spec: TrainingSpec, device: torch.device) -> bool:
     """Whether a thread makes the next batch: on a GPU, unless the recipe says otherwise.
 
-    On a CPU it could save the 0.4 % of a step that making a batch takes, and only where a core is idle.
+    On a CPU a thread helps only where a core is idle, and making a batch is a small part of a step.
     """
     return device.type != "cpu" if spec.prefetch is None else spec.prefetch
 

@@ -49,9 +49,12 @@ def kind_of(parallel: Literal["auto", "ddp", "fsdp"], group: ProcessGroup, param
 
 def is_divisible(model: nn.Module) -> bool:
     """Whether FSDP can divide a model layer by layer: no weight belongs to two layers."""
-    layers = dict.fromkeys(layer for stack in model.modules() if isinstance(stack, Stack) for layer in stack.layers)
-    held = [id(weight) for layer in layers for weight in layer.parameters()]
+    held = [id(weight) for layer in _layers(model) for weight in layer.parameters()]
     return len(held) == len(set(held))
+
+
+def _layers(model: nn.Module) -> list[nn.Module]:
+    return [layer for stack in model.modules() if isinstance(stack, Stack) for layer in stack.layers]
 
 
 class Learner(nn.Module):
@@ -102,8 +105,7 @@ def sharded(learner: Learner, device: torch.device) -> "FSDPModule":
     if not is_divisible(learner):
         raise PartnerError("training.parallel=fsdp: layers that share weights cannot be divided: use ddp")
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
-    layers = [layer for stack in learner.modules() if isinstance(stack, Stack) for layer in stack.layers]
-    for layer in dict.fromkeys(layers):
+    for layer in _layers(learner):
         fully_shard(layer, mesh=mesh, reshard_after_forward=True, mp_policy=_policy(learner.spec, device))
     whole: FSDPModule = fully_shard(learner, mesh=mesh, reshard_after_forward=False)
     whole.set_reduce_scatter_unused_params(True)

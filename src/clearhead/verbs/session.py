@@ -20,6 +20,7 @@ from clearhead.predictor import predictor_of
 from clearhead.recipe import Recipe, notes_of
 from clearhead.training import (
     ADAPTERS,
+    BYTES_OF_A_PARAMETER,
     SINGLE,
     START,
     Codecs,
@@ -50,8 +51,8 @@ from clearhead.training import (
 Parallel = Literal["auto", "ddp", "fsdp"]
 TELL_EVERY = 0.25
 """Seconds between two events about the preparation."""
-BYTES_OF_A_PARAMETER, BYTES_OF_A_TOKEN = 20, 1 << 16
-"""What training takes, roughly: weights, gradients, Adam's two and the average; and what a wide token leaves behind."""
+BYTES_OF_A_TOKEN = 1 << 16
+"""What a wide token leaves behind for the backward pass, roughly."""
 
 
 def train_in(
