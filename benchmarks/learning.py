@@ -24,49 +24,49 @@ import torch
 import clearhead
 from clearhead.data import EpochPlan
 from clearhead.models import build, count_parameters
-from clearhead.recipe import read_recipe
+from clearhead.recipe import read_with_origins
+from clearhead.training.hardware import loss_of
 from clearhead.training.optimizer import make_optimizers
 from clearhead.training.preparation import Prepared, prepare
+from clearhead.verbs.sizing import sized_by_budget
 
-_ROPE = ["model.position.kind=rope"]
-_4_2 = [*_ROPE, "model.encoder.layers=4", "model.decoder.layers=2"]
-_BASE = [*_4_2, "model.width=128", "model.feedforward.width=512"]
-"""Rows named "+ …" add one thing to this."""
+ROPE = ["model.position.kind=rope"]
 SETTINGS: dict[str, list[str]] = {
-    "defaults": [],
-    "defaults + rope": _ROPE,
-    "defaults + rope, 4+2 layers": _4_2,
-    "width 128, 4+2 layers, rope": _BASE,
+    "defaults": [],  # 3+3 layers of width 192, rotary positions, 512 tokens a batch, AdamW 0.001, no dropout
     # positions
-    "+ sinusoids": [*_BASE, "model.position.kind=sinusoidal"],
-    "+ shaw": [*_BASE, "model.position.kind=shaw"],
-    "+ t5": [*_BASE, "model.position.kind=t5"],
-    # sizes
-    "+ 3+3 layers": [*_BASE, "model.layers=3"],
-    "+ 4+1 layers": [*_BASE, "model.decoder.layers=1"],
-    "+ 6+2 layers": [*_BASE, "model.encoder.layers=6"],
-    "+ 8 heads": [*_BASE, "model.heads=8"],
-    "+ net of 256": [*_BASE, "model.feedforward.width=256"],
-    "+ gated net": [*_BASE, "model.feedforward.kind=gated", "model.feedforward.width=344"],
-    "+ width 96": [*_BASE, "model.width=96", "model.feedforward.width=384"],
+    "sinusoids": ["model.position.kind=sinusoidal"],
+    "sinusoids in the encoder": ["model.encoder.position.kind=sinusoidal", "model.decoder.position.kind=rope"],
+    "shaw": ["model.position.kind=shaw"],
+    "t5": ["model.position.kind=t5"],
+    # sizes; whatever describes layers leaves their positions to the recipe, too
+    "4+3 layers": [*ROPE, "model.encoder.layers=4"],
+    "4+4 layers, net of 384": [*ROPE, "model.layers=4", "model.feedforward.width=384"],
+    "4+2 layers of width 128": [*ROPE, "model.encoder.layers=4", "model.decoder.layers=2", "model.width=128"],
+    "3+1 layers of width 256": [*ROPE, "model.encoder.layers=3", "model.decoder.layers=1", "model.width=256"],
+    "width 256, rate 0.0005": [*ROPE, "model.width=256", "training.optimizer.rate=0.0005"],
+    "8 heads": [*ROPE, "model.heads=8"],
+    "gated net": [*ROPE, "model.feedforward.kind=gated", "model.feedforward.width=512"],
     # batches
-    "+ 256 tokens": [*_BASE, "training.batch_tokens=256"],
-    "+ 1,024 tokens": [*_BASE, "training.batch_tokens=1024"],
-    "+ mixed lengths": [*_BASE, "training.window=1"],
+    "256 tokens": ["training.batch_tokens=256"],
+    "1,024 tokens": ["training.batch_tokens=1024"],
+    "1,024 tokens, rate 0.002": ["training.batch_tokens=1024", "training.optimizer.rate=0.002"],
+    "mixed lengths": ["training.window=1"],
     # optimizer and schedule
-    "+ rate 0.002": [*_BASE, "training.optimizer.rate=0.002"],
-    "+ rate 0.004": [*_BASE, "training.optimizer.rate=0.004"],
-    "+ linear": [*_BASE, "training.schedule.kind=linear"],
-    "+ warm-up 0.1": [*_BASE, "training.schedule.warmup=0.1"],
-    "+ muon": [*_BASE, "training.optimizer.kind=muon"],
-    "+ muon, 1,024 tokens": [*_BASE, "training.optimizer.kind=muon", "training.batch_tokens=1024"],
-    "+ average 0.99": [*_BASE, "training.average=0.99"],
-    # regularisation
-    "+ no dropout": [*_BASE, "model.dropout.residual=0", "model.dropout.embedding=0"],
-    "+ no smoothing": [*_BASE, "training.label_smoothing=0"],
+    "rate 0.0005": ["training.optimizer.rate=0.0005"],
+    "rate 0.002": ["training.optimizer.rate=0.002"],
+    "warm-up 0.15": ["training.schedule.warmup=0.15"],
+    "warm-up 0.15, rate 0.002": ["training.schedule.warmup=0.15", "training.optimizer.rate=0.002"],
+    "linear": ["training.schedule.kind=linear"],
+    "muon": ["training.optimizer.kind=muon"],
+    "average 0.99": ["training.average=0.99"],
+    # regularisation and precision
+    "dropout 0.05": ["model.dropout.residual=0.05", "model.dropout.embedding=0.05"],
+    "no smoothing": ["training.label_smoothing=0"],
+    "float32": ["training.precision=float32"],
     # tokens
-    "+ pieces of letters": [*_BASE, "data.source.kind=bpe", "data.source.size=300"],
+    "pieces of letters": ["data.source.kind=bpe", "data.source.size=300"],
 }
+"""Rows, each with what it changes of the defaults."""
 TIMED = 24
 """Steps by which the time of a step is measured; the median counts."""
 ROUNDS = 3
@@ -81,7 +81,7 @@ def seconds_per_step(run: Prepared) -> float:
     times = []
     for rows in plan[:TIMED]:
         before = time.process_time()
-        torch.autograd.backward(objective.loss(model, objective.batch(run.examples, rows, 0)))
+        torch.autograd.backward(loss_of(objective, model, objective.batch(run.examples, rows, 0), spec))
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
@@ -104,7 +104,8 @@ def plan_missing(names: Sequence[str], asked: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         runs = {}
         for name in missing:
-            recipe = read_recipe(None, *settings_of(name, 1, asked), "training.steps=1000")
+            described = read_with_origins(None, *settings_of(name, 1, asked), "training.steps=1000")
+            recipe, _ = sized_by_budget(*described)
             runs[name] = prepare(recipe, Path(folder) / _folder(name))
         times: dict[str, list[float]] = {name: [] for name in missing}
         for _ in range(ROUNDS):

@@ -85,6 +85,7 @@ from clearhead.recipe.stack import (
 )
 from clearhead.recipe.stored import FORMAT, VERSION, Header, read_header
 from clearhead.recipe.training import (
+    DEFAULT_MINUTES,
     AdaptersSpec,
     DecodingSpec,
     MaskingSpec,
@@ -96,6 +97,7 @@ from clearhead.recipe.vocabulary import EmbeddingSpec, VocabularySpec
 from clearhead.recipe.writing import recipe_table, recipe_toml
 
 __all__ = [
+    "DEFAULT_MINUTES",
     "FORMAT",
     "TASKS",
     "VERSION",

@@ -16,6 +16,10 @@ Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+DEFAULT_MINUTES = 10.0
+"""The budget of a run that was given none."""
+
+
 class OptimizerSpec(Spec):
     """How gradients become steps."""
 
@@ -125,7 +129,7 @@ class TrainingSpec(Spec):
     average: Annotated[float, Field(ge=0, lt=1)] = 0.999
     """Memory of the exponential moving average that is evaluated and saved; 0 turns it off."""
     evaluate_every: Steps | None = None
-    """Steps between evaluations; without it one a minute for a budget in minutes, else at most twenty in a run."""
+    """Steps between evaluations; without it four to twenty in a run with a budget in minutes, else at most twenty."""
     patience: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Stop after this many evaluations without a better score; a lower loss alone does not count as better."""
     metric: Annotated[str, Field(max_length=40)] = "auto"
@@ -145,9 +149,9 @@ class TrainingSpec(Spec):
     """Also write the curves for TensorBoard, into the run folder; needs the package tensorboard."""
     device: Annotated[str, Field(pattern=f"^({DEVICE_NAMES})$")] = "auto"
     """Where to train: cpu, cuda, cuda:1, mps; auto takes a GPU if there is one."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Of products and activations; weights, optimizer and loss are float32 in any case. bfloat16 needs a GPU, or a CPU
-    that knows it, to be faster."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of products and activations; weights, optimizer and loss are float32 in any case. auto: bfloat16 for Transformers
+    from width 128 on a CPU that multiplies it (AVX-512 BF16, AMX), where it is faster; elsewhere float32."""
     tf32: bool = False
     """Let a GPU round the factors of float32 products to ten bits (TF32), which is faster and less exact."""
     recompute: bool = False

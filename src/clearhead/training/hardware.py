@@ -58,11 +58,11 @@ def notes_on(spec: TrainingSpec, device: torch.device) -> Iterator[str]:
     if device.type != "cpu":
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
         yield f"training on {name}"
-    elif spec.precision == "bfloat16" and not _computes_bfloat16():
+    elif spec.precision == "bfloat16" and not computes_bfloat16():
         yield "this CPU has no arithmetic for bfloat16: training.precision=float32 is faster here"
 
 
-def _computes_bfloat16() -> bool:
+def computes_bfloat16() -> bool:
     """Whether this CPU multiplies bfloat16 by itself: others convert every number."""
     supported: bool = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return supported

@@ -17,16 +17,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from clearhead.data import GIVEN, Corpus, Encoded, Progress, all_sizes, codecs_of, format_of, read_corpus, unwatched
+from clearhead.data import GIVEN, Corpus, Encoded, Progress, codecs_of, format_of, read_corpus, unwatched
 from clearhead.errors import DamagedFile, DataError, NewerFile, Problem, RecipeError
 from clearhead.files import write_whole
 from clearhead.locks import held
 from clearhead.machine import processes
 from clearhead.models import Model, SavedModel, build, count_parameters, load_model, save_model
-from clearhead.recipe import Recipe, StackSpec, read_recipe, recipe_from, recipe_table, recipe_toml
+from clearhead.recipe import DEFAULT_MINUTES, Recipe, read_recipe, recipe_from, recipe_table, recipe_toml
 from clearhead.training.clock import TimeBudget
 from clearhead.training.contradictions import differences
 from clearhead.training.hardware import loss_of, placed
@@ -35,18 +34,16 @@ from clearhead.training.objectives import Codecs, Objective, objective_of
 from clearhead.training.optimizer import make_optimizers
 from clearhead.training.planning import epoch_plan
 from clearhead.training.process_group import SINGLE, ProcessGroup, threads_for_each
+from clearhead.training.resolving import with_dropout, with_precision, with_shuffle, with_smoothing
 from clearhead.training.start import FILE, Start, begun
 from clearhead.training.tuning import frozen_though_new, require_tunable, tuned, with_new_parts
 
-DEFAULT_MINUTES = 10.0
 FOR_EVALUATIONS = 0.12
 """Part of a budget in minutes that is reserved for evaluations and checkpoints, until one has been measured."""
 CALIBRATION = 0.02
 """Part of a budget in minutes, at most six seconds, in which the speed is measured before the first step."""
 FEWEST_EVALUATIONS, MOST_EVALUATIONS = 4, 20
-"""Evaluations on dev in a run with a budget in minutes: one a minute, within these bounds."""
-MOST_LISTED = 1_000_000
-"""Training examples that are shuffled by a list, at most, unless the recipe says how."""
+"""Evaluations on dev in a run with a budget in minutes: one in three minutes, within these bounds."""
 _UNFINISHED = ".preparing"
 _TOKENIZERS = "tokenizers.json"
 
@@ -135,13 +132,13 @@ def prepare(
             examples = objective.open(made)
             if not len(examples):
                 raise DataError(f"every training pair is longer than data.max_length ({recipe.data.max_length} tokens)")
-            recipe, new = _with_smoothing(recipe, objective), list[str]()
+            recipe, new = with_smoothing(recipe, objective), list[str]()
             if start is not None:
                 _, new = begun(start.saved, recipe)
                 recipe = with_new_parts(recipe, new)
             require_tunable(recipe, started=start is not None)
-            recipe = _with_budget(_with_shuffle(recipe, examples), examples, group)
-            recipe = _with_dropout(recipe, examples)
+            recipe = _with_budget(with_precision(with_shuffle(recipe, examples)), examples, group)
+            recipe = with_dropout(recipe, examples)
             assert recipe.training.steps is not None
             if start is not None and known is not None:
                 model, _ = begun(start.saved, recipe)
@@ -427,18 +424,6 @@ def _tokenizers(codecs: Codecs) -> dict[str, str]:
     return {"source": source.to_json(), "target": target.to_json()}
 
 
-def _with_smoothing(recipe: Recipe, objective: Objective[Any, Any, Any]) -> Recipe:
-    """Resolve what the family decides."""
-    return recipe.updated(training=recipe.training.replaced(label_smoothing=objective.smoothing))
-
-
-def _with_shuffle(recipe: Recipe, examples: Encoded) -> Recipe:
-    """Resolve how the examples are shuffled, if there are too many for a list of them."""
-    if recipe.training.shuffle is not None or len(examples) <= MOST_LISTED:
-        return recipe
-    return recipe.updated(training=recipe.training.replaced(shuffle="formula"))
-
-
 def _with_budget(recipe: Recipe, examples: Encoded, group: ProcessGroup) -> Recipe:
     """Turn epochs or minutes into steps, the only clock of training."""
     spec = recipe.training
@@ -471,18 +456,7 @@ def time_budget(run: Prepared) -> TimeBudget | None:
 
 def _evaluations(minutes: float) -> int:
     """How often dev is evaluated in a run of so many minutes."""
-    return max(FEWEST_EVALUATIONS, min(MOST_EVALUATIONS, round(minutes)))
-
-
-def _with_dropout(recipe: Recipe, examples: Encoded) -> Recipe:
-    """Resolve ``auto``: the more often the data are seen, the more is dropped."""
-    spec = recipe.training
-    assert spec.steps is not None
-    tokens = float(np.max(np.sum([[side.sum() for side in sizes] for sizes in all_sizes(examples)], axis=0)))
-    passes = spec.steps * spec.accumulate * spec.batch_tokens / tokens
-    rate = round(min(0.3, max(0.05, passes / 100)), 3)
-    stacks = {name: part.with_dropout(rate) for name, part in recipe.model if isinstance(part, StackSpec)}
-    return recipe.updated(model=recipe.model.replaced(**stacks))
+    return max(FEWEST_EVALUATIONS, min(MOST_EVALUATIONS, round(minutes / 3)))
 
 
 def seconds_per_step(

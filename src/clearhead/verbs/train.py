@@ -15,6 +15,7 @@ from clearhead.verbs.inputs import Data, data_settings, in_files
 from clearhead.verbs.naming import Changes, start_named, stated_recipe
 from clearhead.verbs.reporting import listener_of
 from clearhead.verbs.run import Run
+from clearhead.verbs.sizing import sized_by_budget
 from clearhead.verbs.undisturbed import undisturbed
 
 if TYPE_CHECKING:
@@ -81,6 +82,10 @@ def train(
         derived = derived if recipe is None else []
         begin = None if start is None else start_named(start)
         found, stated = stated_recipe(recipe, settings, more=sections | more, derived=derived, anew=True, start=begin)
+        if recipe is None and start is None:
+            found, chosen = sized_by_budget(found, stated)
+            if chosen and _leads() and not (resume and (folder / "run.json").exists()):
+                listener(Event("note", chosen))
         if isinstance(recipe, str | Path) and named(recipe) in ("model", "run", "huggingface"):
             listener(
                 Event(

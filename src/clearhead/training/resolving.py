@@ -1,0 +1,62 @@
+"""What a recipe leaves to the data, to the budget and to the machine, resolved before the first step.
+
+The resolved recipe is part of the run: a resumed one keeps what was chosen, wherever it goes on.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from clearhead.data import Encoded, all_sizes
+from clearhead.models import outline, pick_device
+from clearhead.recipe import Recipe, StackSpec, TransformerSpec
+from clearhead.training.hardware import computes_bfloat16
+from clearhead.training.objectives import Objective
+
+MOST_LISTED = 1_000_000
+"""Training examples that are shuffled by a list, at most, unless the recipe says how."""
+FROM_WIDTH = 128
+"""Width from which bfloat16 pays off on a CPU that multiplies it: below, conversions cost more than they save."""
+NUMBERS_TO_FORGET = 1200.0
+"""Parameters × passes for each token of the data at which the dropout of ``auto`` would reach 1."""
+LEAST_DROPOUT, MOST_DROPOUT = 0.03, 0.3
+"""Less than the first is not worth its time, and becomes 0."""
+
+
+def with_smoothing(recipe: Recipe, objective: Objective[Any, Any, Any]) -> Recipe:
+    """Resolve what the family decides."""
+    return recipe.updated(training=recipe.training.replaced(label_smoothing=objective.smoothing))
+
+
+def with_shuffle(recipe: Recipe, examples: Encoded) -> Recipe:
+    """Resolve how the examples are shuffled, if there are too many for a list of them."""
+    if recipe.training.shuffle is not None or len(examples) <= MOST_LISTED:
+        return recipe
+    return recipe.updated(training=recipe.training.replaced(shuffle="formula"))
+
+
+def with_precision(recipe: Recipe) -> Recipe:
+    """Resolve ``auto``: bfloat16 where this CPU multiplies it and the model is wide enough to gain, else float32."""
+    spec = recipe.training
+    if spec.precision != "auto":
+        return recipe
+    stacks = [part for _, part in recipe.model if isinstance(part, StackSpec)]
+    gains = all(isinstance(stack, TransformerSpec) and stack.width >= FROM_WIDTH for stack in stacks)
+    fast = gains and pick_device(spec.device).type == "cpu" and computes_bfloat16()
+    return recipe.updated(training=spec.replaced(precision="bfloat16" if fast else "float32"))
+
+
+def with_dropout(recipe: Recipe, examples: Encoded) -> Recipe:
+    """Resolve ``auto``: what has much room, sees little and sees it often would learn it by heart, and is hindered.
+
+    (parameters / tokens) × passes, over ``NUMBERS_TO_FORGET``.
+    """
+    spec = recipe.training
+    assert spec.steps is not None
+    tokens = float(np.max(np.sum([[side.sum() for side in sizes] for sizes in all_sizes(examples)], axis=0)))
+    passes = spec.steps * spec.accumulate * spec.batch_tokens / tokens
+    parameters = sum(weight.numel() for weight in outline(recipe.model).parameters())
+    rate = round(min(MOST_DROPOUT, parameters / tokens * passes / NUMBERS_TO_FORGET), 3)
+    rate = rate if rate >= LEAST_DROPOUT else 0.0
+    stacks = {name: part.with_dropout(rate) for name, part in recipe.model if isinstance(part, StackSpec)}
+    return recipe.updated(model=recipe.model.replaced(**stacks))

@@ -1,0 +1,82 @@
+"""What a recipe leaves open, resolved from the data, the budget and the machine."""
+
+from pathlib import Path
+
+import pytest
+
+from clearhead.recipe import Recipe, StackSpec, read_recipe
+from clearhead.training import prepare
+from clearhead.training import resolving as module
+from clearhead.training.resolving import FROM_WIDTH, LEAST_DROPOUT, with_precision
+from tests.training.toy import SMALL, write_pairs
+
+WIDE = [f"model.width={FROM_WIDTH}"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "fast", "expected"),
+    [
+        (WIDE, True, "bfloat16"),
+        (WIDE, False, "float32"),
+        ([f"model.width={FROM_WIDTH - 4}"], True, "float32"),
+        ([*WIDE, "model.family=recurrent"], True, "float32"),
+        ([*WIDE, "model.encoder.kind=convolutional"], True, "float32"),
+        ([*WIDE, "training.precision=float32"], True, "float32"),
+        (["training.precision=bfloat16"], False, "bfloat16"),
+    ],
+)
+def test_precision_follows_from_model_and_machine_unless_it_is_said(
+    settings: list[str], fast: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "computes_bfloat16", lambda: fast)
+    recipe = read_recipe(None, *settings, "training.device=cpu")
+    assert with_precision(recipe).training.precision == expected
+
+
+def test_a_gpu_stays_at_float32_unless_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "computes_bfloat16", lambda: True)
+    monkeypatch.setattr(module, "pick_device", lambda name: __import__("torch").device("cuda"))
+    assert with_precision(read_recipe(None, *WIDE)).training.precision == "float32"
+
+
+def rates(recipe: Recipe) -> set[float | str]:
+    return {part.dropout.residual for _, part in recipe.model if isinstance(part, StackSpec)}
+
+
+def prepared(folder: Path, *settings: str) -> Recipe:
+    """The recipe of a run of 1,000 steps on 600 words, which are seen very often, without a setting of dropout."""
+    pairs = write_pairs(folder / "pairs.tsv")
+    sizes = [setting for setting in SMALL if "dropout" not in setting]
+    recipe = read_recipe(None, f'data.train="{pairs}"', *sizes, "training.steps=1000", *settings)
+    return prepare(recipe, folder / "run").recipe
+
+
+def test_dropout_grows_with_parameters_and_passes_for_each_token(tmp_path: Path) -> None:
+    """By the closed form: (parameters / tokens) × passes, at most 0.3; what is too small to matter is 0."""
+    few, many, wide = (
+        prepared(folder, *settings)
+        for folder, settings in zip(
+            _folders(tmp_path, 3),
+            (["training.steps=5"], ["training.steps=60"], ["training.steps=60", "model.width=64"]),
+            strict=True,
+        )
+    )
+    assert rates(few) == {0.0}
+    (middle,), (more,) = rates(many), rates(wide)
+    assert isinstance(middle, float)
+    assert isinstance(more, float)
+    assert LEAST_DROPOUT <= middle < more <= 0.3
+    assert rates(prepared(_folders(tmp_path, 4)[3])) == {0.3}
+
+
+def test_dropout_that_is_said_stays(tmp_path: Path) -> None:
+    recipe = prepared(tmp_path, "model.dropout.residual=0.07")
+    assert rates(recipe) == {0.07}
+    assert {part.dropout.embedding for _, part in recipe.model if isinstance(part, StackSpec)} == {0.3}
+
+
+def _folders(parent: Path, count: int) -> list[Path]:
+    folders = [parent / str(number) for number in range(count)]
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+    return folders
