@@ -65,15 +65,15 @@ def test_preparing_a_run_resolves_its_recipe_once(family: str, budget: str, reso
         assert (recipe.training.epochs, recipe.training.minutes) == (None, None)
         assert recipe.training.label_smoothing is not None
         stacks = [part for _, part in recipe.model if isinstance(part, StackSpec)]
-        assert [part.dropout.residual for part in stacks] == [0.05] * len(stacks)
+        assert {type(part.dropout.residual) for part in stacks} == {float}
         assert {part.dropout.embedding for part in stacks} == {0.1}  # was not auto
     assert longer.recipe == read_recipe(run.recipe, settings={"training": {"steps": 7, "evaluate_every": 2}})
 
 
 def test_a_round_trip_would_be_counted(resolved: Count, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wrong variant of the test above: one step of the preparation reads the recipe again."""
-    update = preparation._with_smoothing
-    monkeypatch.setattr(preparation, "_with_smoothing", lambda *given: recipe_from(recipe_table(update(*given))))
+    update = preparation.with_smoothing
+    monkeypatch.setattr(preparation, "with_smoothing", lambda *given: recipe_from(recipe_table(update(*given))))
     data = write_pairs(tmp_path / "x.tsv", count=60)
     prepare(read_recipe(None, f'data.train="{data}"', "training.steps=3", *SMALL), tmp_path / "run")
     assert resolved.times == 2

@@ -119,7 +119,7 @@ def _policy(spec: TrainingSpec, device: torch.device) -> "MixedPrecisionPolicy":
     """
     from torch.distributed.fsdp import MixedPrecisionPolicy
 
-    if spec.precision == "float32" or device.type == "cpu":
+    if spec.precision != "bfloat16" or device.type == "cpu":
         return MixedPrecisionPolicy()
     return MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32, cast_forward_inputs=False)
 

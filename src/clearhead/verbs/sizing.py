@@ -43,7 +43,7 @@ def sized_by_budget(recipe: Recipe, stated: Settings) -> tuple[Recipe, str]:
     """The recipe with rotary positions and the sizes for its budget, and a line that says so.
 
     It stays as it is if the model is not one of pairs, or if anything was stated about its layers. A budget in steps or
-    epochs, whose time nobody knows, gets the smallest sizes.
+    epochs, whose time is not known, gets the smallest sizes.
     """
     training, model = recipe.training, recipe.model
     if not isinstance(model, Seq2SeqSpec):
