@@ -68,6 +68,12 @@ VARIANTS: dict[str, list[str]] = {
         "model.position.features=4",
         "model.attention.qk_norm=rmsnorm",
     ],
+    "rope slowed down": [
+        "model.position.kind=rope",
+        "model.position.scaling=yarn",
+        "model.position.factor=4",
+        "model.position.original=16",
+    ],
     "no first norm, no shifts": ["model.norm.first=false", "model.norm.shift=false", "model.embedding.norm=true"],
     "shared layers": ["model.shared=true"],
     "unscaled": ["model.attention.scale=none", "model.attention.bias=false"],
