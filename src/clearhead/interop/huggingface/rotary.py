@@ -26,7 +26,8 @@ def take_rotary(config: ForeignConfig, *, base: float, head_size: int, share: fl
     """
     base = config.take("rope_theta", base)
     given: dict[str, Any] = {"partial_rotary_factor": config.take("partial_rotary_factor", share or 1.0)}
-    older, newer = config.take("rope_scaling", {}), config.take("rope_parameters", {})
+    older: dict[str, Any] = config.take("rope_scaling", {})
+    newer: dict[str, Any] = config.take("rope_parameters", {})
     given |= older or newer  # with both names, transformers reads the older one alone
     return rotary(config, given, base=base, head_size=head_size, partial=share is not None)
 
