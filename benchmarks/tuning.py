@@ -170,9 +170,9 @@ def languages(lists: Path, folder: Path, seeds: int, labels: int) -> list[dict[s
             scores = _trained(seeded, data, folder / f"languages-{seed}-{number}")
             kept = found.setdefault(row.name, {"row": row.name, "steps": row.steps, "accuracy": []})
             kept["accuracy"].append(scores["accuracy"][0])
-    for row in found.values():
-        mean, half = _mean(row["accuracy"])
-        print(f"{row['row']:<42}{row['steps']:>5} steps  accuracy {mean:.1f} ± {half:.1f}", flush=True)
+    for one in found.values():
+        mean, half = _mean(one["accuracy"])
+        print(f"{one['row']:<42}{one['steps']:>5} steps  accuracy {mean:.1f} ± {half:.1f}", flush=True)
     names = list(found)
     for scratch, tuned in zip(names[::2], names[1::2], strict=True):
         gains = [b - a for a, b in zip(found[scratch]["accuracy"], found[tuned]["accuracy"], strict=True)]

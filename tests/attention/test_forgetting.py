@@ -62,6 +62,11 @@ def decoded(model: LanguageModel) -> tuple[list[Tensor], Cache]:
     return found, state.cache
 
 
+def held(cache: Any) -> list[int]:
+    """Tokens that each layer holds."""
+    return [layer.own.held for layer in cache.layers]
+
+
 def full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KeyValues, "forget", lambda _self, _reach: None)
 
@@ -73,12 +78,12 @@ def test_answers_are_those_of_the_full_cache_in_the_room_of_a_window(
 ) -> None:
     model = made(name)
     found, cache = decoded(model)
-    sizes = [layer.own.length for layer in cache.layers]
+    sizes = held(cache)
     whole = [not isinstance(layer.attention, LocalAttention) for layer in model.decoder.layers]  # type: ignore[union-attr]
     assert sizes == [47 if sees_all else WINDOW for sees_all in whole]
     full(monkeypatch)
     expected, all_of_it = decoded(model)
-    assert [layer.own.length for layer in all_of_it.layers] == [47] * LAYERS
+    assert held(all_of_it) == [47] * LAYERS
     for mine, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(mine, theirs, atol=1e-6, rtol=1e-5)
 
@@ -97,20 +102,20 @@ def test_a_cache_that_forgets_too_much_is_seen(reach: int, monkeypatch: pytest.M
 @torch.no_grad()
 def test_memory_is_flat_in_the_length() -> None:
     """The buffers themselves, spare room included: as large after 1,000 tokens as after 50."""
-    model, held = made("rope"), []
-    state = model.start()
+    model, rooms = made("rope"), list[list[int]]()
+    state: Any = model.start()
     for step in range(1000):
         model.step(torch.full((2, 1), 5), state)
         if step in (49, 999):
-            held.append([_room(layer.own) for layer in state.cache.layers])  # type: ignore[union-attr]
-    assert held[0] == held[1]
-    assert max(held[1]) <= 4 * WINDOW
+            rooms.append([_room(layer.own) for layer in state.cache.layers])
+    assert rooms[0] == rooms[1]
+    assert max(rooms[1]) <= 4 * WINDOW
 
 
 def _room(kept: Any) -> int:
     """Tokens that fit into the buffer of keys."""
     keys, _ = kept.view()
-    return int(keys.untyped_storage().nbytes()) // (keys.shape[0] * keys.shape[1] * keys.shape[3] * keys.element_size())
+    return int(keys.untyped_storage().nbytes()) // int(keys[:, :, 0].numel() * keys.element_size())
 
 
 @torch.no_grad()

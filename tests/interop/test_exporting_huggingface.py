@@ -25,7 +25,7 @@ ARCHITECTURES = [
     *("llama_yarn", "qwen3_yarn"),
     *("albert", "albert_classifier", "electra", "modernbert"),
 ]
-UNBOUNDED = ("marian", "m2m100", "llama", "mistral", "qwen2", "qwen3", "phi", "gpt_neox", "modernbert")
+UNBOUNDED: tuple[str, ...] = ("marian", "m2m100", "llama", "mistral", "qwen2", "qwen3", "phi", "gpt_neox", "modernbert")
 UNBOUNDED += ("llama_yarn", "qwen3_yarn")
 FORGOTTEN = {name: {"max_position_embeddings"} for name in UNBOUNDED}
 FORGOTTEN["modernbert"] |= {"global_attn_every_n_layers"}

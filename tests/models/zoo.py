@@ -162,7 +162,7 @@ RECURRENT_LM = {f"{cell} alone": [*ALONE, f"model.cell={cell}"] for cell in ("gr
 RECURRENT_LM["convolutional alone"] = ["model.family=lm", "model.decoder.kind=convolutional"]
 
 RELATIVE = [f"position {kind}" for kind in ("none", "t5", "alibi", "shaw", "rope")] + ["Shaw keys", "Shaw values"]
-RELATIVE += ["disentangled alone", "disentangled v2", "rope of some features"]
+RELATIVE += ["disentangled alone", "disentangled v2", "rope of some features", "rope slowed down"]
 ABSOLUTE = ["position sinusoidal", "position learned"]
 ORDERED = [name for name in VARIANTS if any(word in name for word in ("informer", "isentangled", "local"))]
 """Attention that knows the order of its tokens by itself."""

@@ -23,7 +23,9 @@ class KeyValues:
 
     def __init__(self) -> None:
         self.length = 0
-        """Tokens that are held."""
+        """Tokens so far."""
+        self.held = 0
+        """How many of them are held: all, or the last ones."""
         self.kept: dict[str, Any] = {}
         """Other tensors that an attention keeps between steps; they are the same for all rows of the batch."""
         self._start = 0
@@ -34,34 +36,36 @@ class KeyValues:
         self, keys: Float[Tensor, "b h n d"], values: Float[Tensor, "b h n e"]
     ) -> tuple[Float[Tensor, "b h t d"], Float[Tensor, "b h t e"]]:
         """Append the keys and values of n tokens; return those of all t tokens that are held."""
-        held, new = slice(self._start, self._start + self.length), keys.shape[2]
-        self._keys, start = _with_room(self._keys, held, keys)
-        self._values, self._start = _with_room(self._values, held, values)
-        assert start == self._start
-        first = start + self.length
+        held, new = self._place, keys.shape[2]
+        self._keys, self._start = _with_room(self._keys, held, keys)
+        self._values, _ = _with_room(self._values, held, values)
+        first = self._start + self.held
         self._keys[:, :, first : first + new] = keys.detach()
         self._values[:, :, first : first + new] = values.detach()
-        self.length += new
+        self.length, self.held = self.length + new, self.held + new
         return self.view()
 
     def forget(self, reach: int) -> None:
         """Hold the last ``reach`` tokens alone."""
-        gone = max(self.length - reach, 0)
-        self._start, self.length = self._start + gone, self.length - gone
+        gone = max(self.held - reach, 0)
+        self._start, self.held = self._start + gone, self.held - gone
 
     def view(self) -> tuple[Float[Tensor, "b h t d"], Float[Tensor, "b h t e"]]:
         """The keys and values of all tokens that are held."""
         if self._keys is None or self._values is None:
             raise ValueError("the cache is empty")
-        held = slice(self._start, self._start + self.length)
-        return self._keys[:, :, held], self._values[:, :, held]
+        return self._keys[:, :, self._place], self._values[:, :, self._place]
 
     def select(self, rows: Int[Tensor, "r"]) -> None:
         """Keep these rows of the batch, in this order; rows may be repeated (beam search)."""
         if self._keys is not None and self._values is not None:
-            held = slice(self._start, self._start + self.length)
-            self._keys = _gather(self._keys, held, rows)
-            self._values = _gather(self._values, held, rows)
+            self._keys = _gather(self._keys, self._place, rows)
+            self._values = _gather(self._values, self._place, rows)
+
+    @property
+    def _place(self) -> slice:
+        """Where in the buffers the tokens stand that are held."""
+        return slice(self._start, self._start + self.held)
 
     @property
     def nbytes(self) -> int:

@@ -87,7 +87,7 @@ class LocalAttention(MultiHeadAttention):
             raise ValueError("a window needs queries and keys of one sequence: local attention has no memory")
         if cache is not None and context is not None and not self.weights.watched and not is_exporting():
             before, _ = self.reach(context.causal)
-            if cache.length > before and _ends_together(context, tokens.shape[1]):
+            if cache.held > before and _ends_together(context, tokens.shape[1]):
                 cache.forget(before)  # what is older is in no window, of these tokens or of later ones
         return super().forward(tokens, context=context, cache=cache)
 
