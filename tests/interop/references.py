@@ -161,6 +161,9 @@ qwen3_yarn = partial(
     causal, "Qwen3", rope_parameters=YARN | {"beta_fast": 6.0, "truncate": False, "attention_factor": 1.7}
 )
 phi = partial(causal, "Phi", hidden_act="gelu_new", qk_layernorm=True)
+gemma = partial(causal, "Gemma", num_key_value_heads=1, head_dim=16)
+gemma2 = partial(causal, "Gemma2", head_dim=16, sliding_window=3)
+gemma3 = partial(causal, "Gemma3Text", head_dim=16, sliding_window=3)
 gpt_neox = partial(causal, "GPTNeoX", rotary_pct=0.5)
 
 
