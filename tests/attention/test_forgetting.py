@@ -119,7 +119,7 @@ def _room(kept: Any) -> int:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("chunks", [(3, 1, 2), (1, 2, 3)], ids=str)
+@pytest.mark.parametrize("chunks", [(3, 1, 2), (1, 2, 3), (3, 3, 1)], ids=str)
 def test_padding_between_tokens_is_not_taken_for_tokens(
     chunks: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
