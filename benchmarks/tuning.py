@@ -1,6 +1,7 @@
 """Tuning beside training from scratch, on real data: the same examples, the same steps, the same seed.
 
     python -m benchmarks.tuning [--base RUN] [--masked RUN] [--only notation|syllables] [--words 1000] [--rows 1,3]
+    python -m benchmarks.tuning --only languages [--lists /usr/share/dict] [--seeds 5] [--labels 25]
 
 notation: an encoder-decoder that has learnt English spelling → phones (g2p-en) is tuned to 1,000 words of another
 notation, phones with stress marks (``K AE1 B AH0 JH``), of which its vocabulary knows the consonants alone. ``--base``
@@ -12,15 +13,24 @@ syllables a word has (one, two, three, more), from 1,000 words whose answer the 
 of readability ask of every word, and that spelling answers only with exceptions. No test word is among the 50,000.
 ``--masked`` names the encoder; without it one is trained for 500 steps.
 
+languages: an encoder that has learnt to fill in hidden letters of 40,000 words of eight languages, mixed and without
+labels, is tuned to say which language a word is from, from 25 labelled words of each. They are Debian's lists (packages
+wamerican, wdutch, wfrench, witalian, wngerman, wpolish, wportuguese, wspanish; ``--lists`` names the folder they are
+in). No test word is among the unlabelled ones. Each seed draws other labelled words and other weights, pre-trains its
+own encoder and trains every row; the test words stay the same.
+
 Steps are the clock, so that a busy machine changes nothing but the time. Scores are on test words, with intervals of
 95 %. ``--rows`` picks rows of the table by number, so that they can be computed apart.
 """
 
 import argparse
 import json
+import math
 import random
 import re
+import statistics
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +45,14 @@ DEV, TEST = 100, 500
 COMMON = [f"training.seed={SEED}", "training.threads=1", "training.average=0.98", "decoding.beam_size=1"]
 LETTERS = re.compile("[a-z]+")
 Pairs = list[tuple[str, str]]
+
+LANGUAGES = ("american-english", "dutch", "french", "italian", "ngerman", "polish", "portuguese", "spanish")
+UNLABELLED, DEV_EACH, TEST_EACH = 5_000, 25, 125
+"""Words of each language."""
+SPELLER = ["model.layers=2", "model.width=64", "model.heads=4", "data.source.kind=characters"]
+SPELLING_STEPS, NAMING_STEPS = 1_500, 150
+STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
+"""By the number of seeds, half of an interval of 95 % in standard errors of a mean (Student's t)."""
 
 SEQ2SEQ = ["model.layers=2", "model.width=48", "model.heads=4"]
 BASE_STEPS, NOTATION_STEPS = 500, 150
@@ -116,6 +134,74 @@ def syllables(base: Path | None, folder: Path, rows: Collection[int], words: int
     return [_trained(row, data, folder / f"syllables-{number}") for number, row in _chosen(syllable_rows(base), rows)]
 
 
+def language_rows(base: Path) -> Iterator[Row]:
+    """From scratch, and tuned, each with the same steps; then with four times as many."""
+    common = ["model.family=classifier", "training.batch_tokens=512"]
+    for times in (1, 4):
+        more = "" if times == 1 else f", {times} × the steps"
+        yield Row(f"from scratch{more}", None, times * NAMING_STEPS, [*SPELLER, *common])
+        yield Row(f"all weights tuned, new head{more}", base, times * NAMING_STEPS, common)
+
+
+def languages(lists: Path, folder: Path, seeds: int, labels: int) -> list[dict[str, Any]]:
+    """Which language a word is from, with ``labels`` words of each, after 40,000 unlabelled ones."""
+    words = _words_of_languages(lists)
+    held = TEST_EACH + DEV_EACH
+    parts = {"test": slice(0, TEST_EACH), "dev": slice(TEST_EACH, held)}
+    data = {part: [(name, word) for name in words for word in words[name][some]] for part, some in parts.items()}
+    found: dict[str, dict[str, Any]] = {}
+    for seed in range(1, seeds + 1):
+        rng = random.Random(seed)
+        lines = [word for name in words for word in words[name][held:]]
+        rng.shuffle(lines)
+        data["train"] = [(name, word) for name in words for word in rng.sample(words[name][held:], labels)]
+        masked = clearhead.train(
+            lines,
+            folder / f"speller-{seed}",
+            steps=SPELLING_STEPS,
+            settings=[
+                *(*COMMON, *SPELLER, "model.family=encoder", "training.batch_tokens=1024"),
+                *("training.optimizer.rate=3e-3", f"training.seed={seed}"),
+            ],
+        )
+        print(f"seed {seed}: hidden letters, {masked.scores['test']}", flush=True)
+        for number, row in enumerate(language_rows(masked.folder), start=1):
+            seeded = Row(row.name, row.start, row.steps, [*row.settings, f"training.seed={seed}"])
+            scores = _trained(seeded, data, folder / f"languages-{seed}-{number}")
+            kept = found.setdefault(row.name, {"row": row.name, "steps": row.steps, "accuracy": []})
+            kept["accuracy"].append(scores["accuracy"][0])
+    for one in found.values():
+        mean, half = _mean(one["accuracy"])
+        print(f"{one['row']:<42}{one['steps']:>5} steps  accuracy {mean:.1f} ± {half:.1f}", flush=True)
+    names = list(found)
+    for scratch, tuned in zip(names[::2], names[1::2], strict=True):
+        gains = [b - a for a, b in zip(found[scratch]["accuracy"], found[tuned]["accuracy"], strict=True)]
+        mean, half = _mean(gains)
+        print(f"{tuned}: {mean:+.1f} ± {half:.1f} points by seed against {scratch}", flush=True)
+    return list(found.values())
+
+
+def _words_of_languages(lists: Path) -> dict[str, list[str]]:
+    """Words of 4 to 16 letters in lower case that one of the lists has alone: those of the test, of dev, the others."""
+    rng = random.Random(SEED)
+    lists_of: dict[str, set[str]] = {}
+    for name in LANGUAGES:
+        words = {word.strip().lower() for word in (lists / name).read_text(encoding="utf-8").splitlines()}
+        lists_of[name] = {word for word in words if word.isalpha() and 4 <= len(word) <= 16}
+    several = Counter(word for words in lists_of.values() for word in words)
+    size = TEST_EACH + DEV_EACH + UNLABELLED
+    return {
+        name: rng.sample(sorted(word for word in words if several[word] == 1), size) for name, words in lists_of.items()
+    }
+
+
+def _mean(values: list[float]) -> tuple[float, float]:
+    """The mean, and half of its interval of 95 %."""
+    if len(values) < 2:
+        return statistics.fmean(values), math.nan
+    return statistics.fmean(values), STUDENT[len(values)] * statistics.stdev(values) / math.sqrt(len(values))
+
+
 def _trained(row: Row, data: dict[str, Pairs], output: Path) -> dict[str, Any]:
     """Train once, and score the best step on the test words."""
     run = clearhead.train(
@@ -164,7 +250,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--base", type=Path, help="A run of g2p-en to tune, with two layers of width 48.")
     parser.add_argument("--masked", type=Path, help="An encoder of hidden letters to tune.")
-    parser.add_argument("--only", choices=["notation", "syllables"])
+    parser.add_argument("--only", choices=["notation", "syllables", "languages"])
+    parser.add_argument("--lists", type=Path, default=Path("/usr/share/dict"), help="Folder of Debian's word lists.")
+    parser.add_argument("--seeds", type=int, default=5, choices=range(2, 11), help="Seeds of languages.")
+    parser.add_argument("--labels", type=int, default=25, help="Labelled words of each language.")
     parser.add_argument("--words", type=int, default=1000, help="Words to learn from.")
     parser.add_argument("--rows", default="", help="Numbers of rows, from 1.")
     parser.add_argument("--json", type=Path, help="Write the table here, too.")
@@ -172,11 +261,14 @@ if __name__ == "__main__":
     numbers = {int(number) for number in given.rows.split(",") if number}
     tables: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory() as place:
-        if given.only != "syllables":
+        if given.only in (None, "notation"):
             print(f"spelling → phones with stress marks, {given.words:,} words")
             tables["notation"] = notation(given.base, Path(place), numbers, given.words)
-        if given.only != "notation":
+        if given.only in (None, "syllables"):
             print(f"how many syllables, {given.words:,} words")
             tables["syllables"] = syllables(given.masked, Path(place), numbers, given.words)
+        if given.only == "languages":
+            print(f"which of {len(LANGUAGES)} languages, {given.labels} words of each")
+            tables["languages"] = languages(given.lists, Path(place), given.seeds, given.labels)
     if given.json:
         given.json.write_text(json.dumps(tables, indent=1) + "\n", encoding="utf-8")

@@ -1,22 +1,26 @@
 """Exports a small model of every family and architecture to every target; writes docs/evidence/exports.md.
 
     python -m tools.export_table
-    python -m tools.export_table lm "seq2seq, rope"
+    python -m tools.export_table lm "seq2seq, rope" llama
 
-With the beginnings of names, only these models are exported, and the table is printed. Each cell is the largest
+With the beginnings of names, only these models are exported, and the tables are printed. Each cell is the largest
 difference of logits (of log-probabilities for encoder-decoders in CTranslate2) between the model and its export, loaded
 by the other library; the greedy answers of all cells that have a number are identical. Models have random weights.
+The second table has a line for each architecture of Hugging Face: a folder that transformers wrote is imported,
+compared with transformers itself, and exported to every target.
 """
 
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import clearhead
 from clearhead.files import write_whole
+from clearhead.interop import load_huggingface
 from clearhead.models import SavedModel
 from clearhead.verbs.exporting import TARGETS
 
@@ -30,6 +34,31 @@ where there is one, all greedy answers are identical. A dash: the target cannot 
 refused.
 
 """
+BETWEEN = """
+Folders of Hugging Face with small random models, as transformers wrote them, imported and exported. Parity is the
+largest |Δ| of logits, or of an encoder's last states, between the imported model and transformers, on four lines.
+
+"""
+ARCHITECTURES = (
+    *("marian", "bart", "mbart", "m2m100", "t5", "bert", "bert_classifier", "roberta", "roberta_classifier"),
+    *("distilbert", "deberta", "deberta_v2", "albert", "albert_classifier", "electra", "modernbert"),
+    *(
+        "gpt2",
+        "bloom",
+        "llama",
+        "llama_yarn",
+        "mistral",
+        "qwen2",
+        "qwen3",
+        "phi",
+        "gpt_neox",
+        "gemma",
+        "gemma2",
+        "gemma3",
+    ),
+    *("vit", "vit_classifier"),
+)
+"""Names of functions in ``tests.interop.references``, each of which makes a model of transformers."""
 SIZES = [
     *("model.layers=1", "model.width=16", "model.heads=2", "model.feedforward.width=20"),
     *("model.vocabulary.source=40", "model.vocabulary.target=40"),
@@ -91,38 +120,88 @@ def saved(overrides: list[str]) -> SavedModel:
     return SavedModel(model, recipe, {})
 
 
-def cells(model: SavedModel) -> Iterator[str]:
-    """What each target makes of a model."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "model.safetensors"
-        clearhead.save_model(model, file)
-        for target in TARGETS:
-            try:
-                exported = clearhead.export_model(file, target, Path(folder) / target)
-            except clearhead.ClearheadError as error:
-                yield "—" if getattr(error, "exit_code", 1) == 2 else f"**differs**: {error}"
-                continue
-            form = f" ({exported.form})" if target == "huggingface" else ""
-            yield f"{exported.agreement.worst:.1e}{form}"
+def cells(file: Path, folder: Path) -> Iterator[str]:
+    """What each target makes of a model file or of a folder of Hugging Face."""
+    for target in TARGETS:
+        try:
+            exported = clearhead.export_model(file, target, folder / target)
+        except clearhead.ClearheadError as error:
+            yield "—" if getattr(error, "exit_code", 1) == 2 else f"**differs**: {error}"
+            continue
+        form = f" ({exported.form})" if target == "huggingface" else ""
+        yield f"{exported.agreement.worst:.1e}{form}"
 
 
 def table(names: list[str]) -> Iterator[str]:
-    """The lines of the table, as they are ready."""
+    """The lines of the table of clearhead's own models, as they are ready."""
     yield f"| model | {' | '.join(TARGETS)} |"
     yield "|---" * (len(TARGETS) + 1) + "|"
     for name in names:
-        yield f"| {name} | {' | '.join(cells(saved(MODELS[name])))} |"
+        with tempfile.TemporaryDirectory() as place:
+            file = Path(place) / "model.safetensors"
+            clearhead.save_model(saved(MODELS[name]), file)
+            yield f"| {name} | {' | '.join(cells(file, Path(place)))} |"
+
+
+def architectures(names: list[str]) -> Iterator[str]:
+    """The lines of the table of Hugging Face's architectures, as they are ready."""
+    from tests.interop import references
+
+    yield f"| architecture | parameters | parity | {' | '.join(TARGETS)} |"
+    yield "|---|--:" + "|---" * (len(TARGETS) + 1) + "|"
+    for name in names:
+        model = references.randomise(getattr(references, name)())
+        if (
+            name == "m2m100"
+        ):  # which gives padding in an answer no position: as in any trained model, it is never written
+            with torch.no_grad():
+                model.get_input_embeddings().weight[model.config.pad_token_id] = 0.0
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place) / "theirs"
+            model.save_pretrained(folder)
+            ours = load_huggingface(folder).model
+            parameters = f"{sum(part.numel() for part in ours.parameters()):,}"
+            shown = [type(model).__name__, parameters, f"{parity(model, ours):.1e}", *cells(folder, Path(place))]
+            yield f"| {' | '.join(shown)} |"
+
+
+@torch.no_grad()
+def parity(theirs: Any, ours: Any) -> float:
+    """The largest difference of the last states or logits, on four lines."""
+    config, draw = theirs.config, torch.Generator().manual_seed(3)
+    if config.model_type == "vit":
+        size = config.image_size if isinstance(config.image_size, (list, tuple)) else [config.image_size] * 2
+        pixels = torch.randn(4, *size, config.num_channels, generator=draw)
+        return _difference(theirs(pixels.movedim(-1, 1)), ours(pixels))
+    ids = torch.randint(5, config.vocab_size, (4, 9), generator=draw)
+    if ours.spec.family == "encoder":
+        return _difference(theirs.base_model(input_ids=ids), ours(ids))
+    if not config.is_encoder_decoder:
+        return _difference(theirs(input_ids=ids), ours(ids))
+    target = torch.randint(5, config.vocab_size, (4, 7), generator=draw)
+    return _difference(theirs(input_ids=ids, decoder_input_ids=target, use_cache=False), ours(ids, target))
+
+
+def _difference(theirs: Any, ours: torch.Tensor) -> float:
+    wanted = theirs.logits if hasattr(theirs, "logits") else theirs.last_hidden_state
+    return float((wanted - ours).abs().max())
 
 
 def main() -> None:
     """Write the page, or print the rows that are asked for."""
-    wanted = [name for name in MODELS if any(name.startswith(word) for word in sys.argv[1:])]
+    asked = sys.argv[1:]
+
+    def chosen(names: Iterable[str]) -> list[str]:
+        return [name for name in names if not asked or any(name.startswith(word) for word in asked)]
+
     lines = []
-    for line in table(wanted or list(MODELS)):
-        print(line, flush=True)
-        lines.append(line)
-    if not wanted:
-        write_whole(PAGE, (HEAD + "\n".join(lines) + "\n").encode())
+    for heading, rows in ((HEAD, table(chosen(MODELS))), (BETWEEN, architectures(chosen(ARCHITECTURES)))):
+        lines.append(heading.rstrip("\n") + "\n")
+        for line in rows:
+            print(line, flush=True)
+            lines.append(line)
+    if not asked:
+        write_whole(PAGE, ("\n".join(lines) + "\n").encode())
 
 
 if __name__ == "__main__":

@@ -161,6 +161,7 @@ OPTIONS: dict[str, list[str]] = {
     "grouped queries": [*GROUPED, "model.attention.output_bias=false"],
     "multi-query, rope, RMS of q and k": [MULTI_QUERY, *ROPED, "model.attention.qk_norm=rmsnorm"],
     "norm of q and k, part of rope": ["model.attention.qk_norm=layernorm", *ROPED, "model.position.features=4"],
+    "rope slowed down": [*ROPED, "model.position.scaling=yarn", "model.position.factor=4"],
     "grouped queries, capped": [*GROUPED, "model.attention.cap=2.0"],
     "grouped queries, free sizes": [*GROUPED, "model.attention.query_size=6", "model.attention.value_size=10"],
     "grouped queries, t5": [*GROUPED, "model.position.kind=t5"],

@@ -122,6 +122,21 @@ def test_the_cache_holds_what_the_formula_says(family: str, option: str) -> None
         assert [worth(wrong, {"B": 3, "n": 7, "t": t}) for t in range(1, 5)] != held
 
 
+@pytest.mark.parametrize("option", ["local", "local, grouped queries", "local and whole"])
+def test_the_cache_of_a_window_is_full_when_the_window_is(option: str) -> None:
+    """min(t, r) tokens in a layer that sees a window of r, t in one that sees everything."""
+    case = named(f"lm: {option}")
+    model, formula = model_of(case).eval(), priced(case)[1].step.cache
+    state, held = model.start(), []
+    with torch.no_grad():
+        for _ in range(8):
+            model.step(torch.full((3, 1), 5), state)
+            held.append(state.cache.nbytes)
+    assert [formula.at(B=3, t=t) for t in range(1, 9)] == held
+    grows = "whole" in option
+    assert (held[7] > held[6] > held[3]) if grows else (held[7] == held[3] > held[1])
+
+
 @pytest.mark.parametrize(
     "option", ["plain", "additive", "multiplicative", "position shaw", "position t5", "norm rmsnorm"]
 )

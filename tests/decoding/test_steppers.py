@@ -139,8 +139,8 @@ def test_one_line_by_numpy_has_biases_gains_and_an_output_bias(monkeypatch: pyte
         torch.testing.assert_close(found(), wanted, atol=1e-5, rtol=1e-5)
         right = _Norm.__init__
 
-        def without_shift(self: Any, norm: Any, *, apart: bool, right: Any = right) -> None:
-            right(self, norm, apart=apart)
+        def without_shift(self: Any, norm: Any, right: Any = right) -> None:
+            right(self, norm)
             self.shift = self.shift * 0
 
         with monkeypatch.context() as wrong:

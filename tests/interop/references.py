@@ -155,7 +155,15 @@ llama = partial(causal, "Llama", head_dim=12, tie_word_embeddings=True)
 mistral = partial(causal, "Mistral", head_dim=12, sliding_window=3)
 qwen2 = partial(causal, "Qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=1)
 qwen3 = partial(causal, "Qwen3", head_dim=16)
+YARN = {"rope_type": "yarn", "factor": 8.0, "rope_theta": 500.0, "original_max_position_embeddings": 64}
+llama_yarn = partial(causal, "Llama", head_dim=12, rope_parameters=YARN)
+qwen3_yarn = partial(
+    causal, "Qwen3", rope_parameters=YARN | {"beta_fast": 6.0, "truncate": False, "attention_factor": 1.7}
+)
 phi = partial(causal, "Phi", hidden_act="gelu_new", qk_layernorm=True)
+gemma = partial(causal, "Gemma", num_key_value_heads=1, head_dim=16)
+gemma2 = partial(causal, "Gemma2", head_dim=16, sliding_window=3)
+gemma3 = partial(causal, "Gemma3Text", head_dim=16, sliding_window=3)
 gpt_neox = partial(causal, "GPTNeoX", rotary_pct=0.5)
 
 

@@ -18,6 +18,7 @@ from clearhead.interop.huggingface import PLANS
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.weights import ForeignWeights
 from clearhead.models import LanguageModel, build
+from clearhead.positions.relative import slow_by_place, slow_long_waves
 from clearhead.recipe import read_recipe, recipe_from
 from tests.interop import references
 from tests.interop.test_parity import GENERATE, SOURCE, _Endless, greedy, largest_difference, record
@@ -57,6 +58,22 @@ DECODERS: dict[str, Callable[[], Any]] = {
     ),
     "Mistral, a window of 3": partial(references.causal, "Mistral", sliding_window=3, head_dim=12),
     "Mistral, no window": partial(references.causal, "Mistral", sliding_window=None, head_dim=12),
+    "Llama, YaRN": partial(references.causal, "Llama", rope_parameters=references.YARN),
+    "Qwen2, YaRN with bounds of its own": partial(
+        references.causal,
+        "Qwen2",
+        rope_parameters=references.YARN
+        | {"beta_fast": 6.0, "beta_slow": 2.0, "truncate": False, "attention_factor": 1.7},
+    ),
+    "Qwen3, YaRN with two magnitudes": partial(
+        references.causal,
+        "Qwen3",
+        head_dim=16,
+        rope_parameters=references.YARN | {"mscale": 3.0, "mscale_all_dim": 0.5},
+    ),
+    "Phi, YaRN on half of the features": partial(
+        references.causal, "Phi", rope_parameters=references.YARN | {"partial_rotary_factor": 0.5}
+    ),
     "Qwen2, biases of q, k, v": partial(references.causal, "Qwen2", num_key_value_heads=1, tie_word_embeddings=True),
     "Qwen2, windows in late layers": partial(
         references.causal, "Qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=1
@@ -81,6 +98,17 @@ DECODERS: dict[str, Callable[[], Any]] = {
         rope_parameters={
             "full_attention": {"rope_type": "default", "rope_theta": 1000.0},
             "sliding_attention": {"rope_type": "default", "rope_theta": 10.0},
+        },
+    ),
+    "Gemma 3, slow rotations where all is seen": partial(
+        references.causal,
+        "Gemma3Text",
+        head_dim=16,
+        sliding_window=3,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        rope_parameters={
+            "full_attention": LINEAR | {"rope_theta": 100.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
         },
     ),
     "Phi, side by side, half of the features turned": partial(references.causal, "Phi", hidden_act="gelu_new"),
@@ -168,11 +196,25 @@ def _late_head_norms(model: Any) -> None:
         attention.mix = lambda query, keys, *rest, mix=mix, norms=norms: mix(norms[0](query), norms[1](keys), *rest)
 
 
+def _blended_by_waves(model: Any) -> None:
+    scheme = model.decoder.scheme
+    scheme.slow = partial(slow_long_waves, *scheme.slow.args)
+
+
+def _rounded(model: Any) -> None:
+    scheme = model.decoder.scheme
+    scheme.slow = partial(slow_by_place, scheme.slow.args[0].replaced(rounded=True))
+
+
 GEMMA2 = "Gemma 2, windows, caps, norms on both sides"
 LLAMA3, PHI = "Llama 3: grouped queries, slow rotations", "Phi, side by side, half of the features turned"
 WRONG: dict[str, tuple[str, Callable[[Any], None]]] = {
     "groups in turn": (LLAMA3, _in_turn),
     "rotations not slowed down": (LLAMA3, lambda model: setattr(model.decoder.scheme, "slow", None)),
+    "YaRN without its magnitude": ("Llama, YaRN", lambda model: setattr(model.decoder.scheme, "magnitude", 1.0)),
+    "YaRN's blend as in Llama 3": ("Llama, YaRN", _blended_by_waves),
+    "bounds rounded": ("Qwen2, YaRN with bounds of its own", _rounded),
+    "windows slowed down, too": ("Gemma 3, slow rotations where all is seen", _set("scheme", None)),
     "window off by one": ("Mistral, a window of 3", _wider),
     "window among whole layers off by one": (GEMMA2, _wider),
     "norms of q and k left out": ("Qwen3, norms of q and k", _no_head_norms),
@@ -372,11 +414,14 @@ def test_cost_knows_the_published_sizes(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "reason"),
     [
-        ("Llama", {"rope_parameters": {"rope_type": "yarn", "factor": 2.0, "rope_theta": 1e4}}, "yarn"),
+        ("Llama", {"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, "lacks original_max_position_embeddings"),
+        ("Llama", {"rope_parameters": references.YARN | {"beta_fast": "x"}}, "beta_fast = 'x' should be a number"),
+        ("Llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "depend on the length of the whole text"),
+        ("Qwen2", {"rope_scaling": {"rope_type": "longrope"}}, "change once a text is longer than the original ones"),
+        ("Llama", {"rope_parameters": {"rope_type": ["yarn"]}}, "is not supported"),
         ("Llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "twist": 2}}, "twist"),
         ("Llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5 is not supported"),
         ("Gemma2", {"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
-        ("Gemma3Text", {"rope_parameters": {"full_attention": LINEAR}}, "'linear' of full_attention is not supported"),
         ("Gemma3Text", {"rope_parameters": {"sliding_attention": LINEAR}}, "'linear' of sliding_attention"),
         ("Gemma3Text", {"rope_parameters": LINEAR}, "should be two tables"),
         ("Llama", {"rope_parameters": LINEAR | {"factor": None}}, "factor = None should be a number"),

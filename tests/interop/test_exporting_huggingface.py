@@ -22,9 +22,11 @@ ARCHITECTURES = [
     *("marian", "bart", "mbart", "t5", "bert", "bert_classifier", "roberta", "roberta_classifier", "distilbert"),
     *("deberta", "deberta_v2", "gpt2", "bloom", "vit", "vit_classifier"),
     *("m2m100", "llama", "mistral", "qwen2", "qwen3", "phi", "gpt_neox"),
+    *("llama_yarn", "qwen3_yarn"),
     *("albert", "albert_classifier", "electra", "modernbert"),
 ]
-UNBOUNDED = ("marian", "m2m100", "llama", "mistral", "qwen2", "qwen3", "phi", "gpt_neox", "modernbert")
+UNBOUNDED: tuple[str, ...] = ("marian", "m2m100", "llama", "mistral", "qwen2", "qwen3", "phi", "gpt_neox", "modernbert")
+UNBOUNDED += ("llama_yarn", "qwen3_yarn")
 FORGOTTEN = {name: {"max_position_embeddings"} for name in UNBOUNDED}
 FORGOTTEN["modernbert"] |= {"global_attn_every_n_layers"}
 """Settings that clearhead does not keep: sinusoids and rotations are computed for any length; `layer_types` is written

@@ -3,6 +3,7 @@
 import json
 import pickle
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,6 +86,16 @@ def mbart50(tokenizer: Any, size: int) -> Any:
     return model
 
 
+def many_languages(tokenizer: Any, size: int, *, language: str) -> Any:
+    """M2M100 and NLLB: </s> is fed first, and the language of the answer is its first token."""
+    model = references.randomise(references.m2m100(vocab_size=size), seed=9)
+    forced = tokenizer.convert_tokens_to_ids(language)
+    assert forced != tokenizer.unk_token_id
+    # padding in an answer has no position there, and trained models never write it
+    model.generation_config.update(max_length=14, forced_bos_token_id=forced, suppress_tokens=[1])
+    return model
+
+
 def t5(tokenizer: Any, size: int) -> Any:
     model = references.randomise(references.t5(vocab_size=size + 4, num_layers=3), seed=8)
     model.generation_config.update(max_new_tokens=12, decoder_start_token_id=0)
@@ -108,6 +119,8 @@ WHOLE: dict[str, tuple[str, Callable[[Any, int], Any]]] = {
     "BART": ("BART", bart),
     "mBART": ("mBART", mbart),
     "mBART-50": ("mBART", mbart50),
+    "NLLB": ("NLLB", partial(many_languages, language="deu_Latn")),
+    "M2M100": ("M2M100", partial(many_languages, language="__de__")),
     "T5": ("T5", t5),
     "GPT-2": ("GPT-2", gpt2),
     "Bloom": ("Bloom", bloom),
@@ -198,14 +211,24 @@ def test_settings_of_generate_become_ours(made: Callable[[str], Whole]) -> None:
     assert marian.model.vocabulary.start == marian.model.vocabulary.pad
 
 
-@pytest.mark.parametrize(("name", "place"), [("mBART", "decoder_start_token_id"), ("mBART-50", "forced_bos_token_id")])
-def test_the_language_of_an_answer_can_be_chosen(name: str, place: str, made: Callable[[str], Whole]) -> None:
+@pytest.mark.parametrize(
+    ("name", "place", "language", "token"),
+    [
+        ("mBART", "decoder_start_token_id", "de_DE", "de_DE"),
+        ("mBART-50", "forced_bos_token_id", "de_DE", "de_DE"),
+        ("NLLB", "forced_bos_token_id", "fra_Latn", "fra_Latn"),
+        ("M2M100", "forced_bos_token_id", "fr", "__fr__"),
+    ],
+)
+def test_the_language_of_an_answer_can_be_chosen(
+    name: str, place: str, language: str, token: str, made: Callable[[str], Whole]
+) -> None:
     """Reference: generate with the language as first token, or as the decoder's first input."""
     whole = made(name)
-    german = whole.tokenizer.convert_tokens_to_ids("de_DE")
+    chosen = whole.tokenizer.convert_tokens_to_ids(token)
     model = clearhead.load(whole.file)
-    expected = [whole.generate(line, **{place: german}) for line in QUESTIONS]
-    assert model.generate(QUESTIONS, target_language="de_DE") == expected
+    expected = [whole.generate(line, **{place: chosen}) for line in QUESTIONS]
+    assert model.generate(QUESTIONS, target_language=language) == expected
     assert model.generate(QUESTIONS) != expected
     with pytest.raises(RecipeError, match="knows no language de_XX"):
         model.generate(["x"], target_language="de_XX")
@@ -223,7 +246,7 @@ def test_the_language_of_a_text_can_be_chosen(made: Callable[[str], Whole]) -> N
         clearhead.load(made("BART").file).generate(["x"], source_language="fr_XX")
 
 
-@pytest.mark.parametrize("name", ["Marian", "BART", "mBART", "mBART-50"])
+@pytest.mark.parametrize("name", ["Marian", "BART", "mBART", "mBART-50", "NLLB", "M2M100"])
 def test_given_answers_have_the_probability_that_transformers_computes(name: str, made: Callable[[str], Whole]) -> None:
     """Reference: the sum of log-softmax of the model's logits over the tokens of the target, with its forced start."""
     whole = made(name)

@@ -68,6 +68,12 @@ VARIANTS: dict[str, list[str]] = {
         "model.position.features=4",
         "model.attention.qk_norm=rmsnorm",
     ],
+    "rope slowed down": [
+        "model.position.kind=rope",
+        "model.position.scaling=yarn",
+        "model.position.factor=4",
+        "model.position.original=16",
+    ],
     "no first norm, no shifts": ["model.norm.first=false", "model.norm.shift=false", "model.embedding.norm=true"],
     "shared layers": ["model.shared=true"],
     "unscaled": ["model.attention.scale=none", "model.attention.bias=false"],
@@ -156,7 +162,7 @@ RECURRENT_LM = {f"{cell} alone": [*ALONE, f"model.cell={cell}"] for cell in ("gr
 RECURRENT_LM["convolutional alone"] = ["model.family=lm", "model.decoder.kind=convolutional"]
 
 RELATIVE = [f"position {kind}" for kind in ("none", "t5", "alibi", "shaw", "rope")] + ["Shaw keys", "Shaw values"]
-RELATIVE += ["disentangled alone", "disentangled v2", "rope of some features"]
+RELATIVE += ["disentangled alone", "disentangled v2", "rope of some features", "rope slowed down"]
 ABSOLUTE = ["position sinusoidal", "position learned"]
 ORDERED = [name for name in VARIANTS if any(word in name for word in ("informer", "isentangled", "local"))]
 """Attention that knows the order of its tokens by itself."""

@@ -15,38 +15,57 @@ from torch import Tensor
 
 
 class KeyValues:
-    """The cached keys and values of one attention, in a buffer that doubles when it is full: O(1) per token."""
+    """The cached keys and values of one attention, in a buffer that doubles when it is full: O(1) per token.
+
+    An attention that never looks farther back than some tokens lets the older ones go (``forget``); the buffer is then
+    used again from its beginning, and its size does not grow with the text.
+    """
 
     def __init__(self) -> None:
         self.length = 0
+        """Tokens so far."""
+        self.held = 0
+        """How many of them are held: all, or the last ones."""
         self.kept: dict[str, Any] = {}
         """Other tensors that an attention keeps between steps; they are the same for all rows of the batch."""
+        self._start = 0
         self._keys: Float[Tensor, "b h c d"] | None = None
         self._values: Float[Tensor, "b h c e"] | None = None
 
     def append(
         self, keys: Float[Tensor, "b h n d"], values: Float[Tensor, "b h n e"]
     ) -> tuple[Float[Tensor, "b h t d"], Float[Tensor, "b h t e"]]:
-        """Append the keys and values of n tokens; return those of all t tokens so far."""
-        end = self.length + keys.shape[2]
-        self._keys = _with_room(self._keys, self.length, end, keys)
-        self._values = _with_room(self._values, self.length, end, values)
-        self._keys[:, :, self.length : end] = keys.detach()
-        self._values[:, :, self.length : end] = values.detach()
-        self.length = end
+        """Append the keys and values of n tokens; return those of all t tokens that are held."""
+        held, new = self._place, keys.shape[2]
+        self._keys, self._start = _with_room(self._keys, held, keys)
+        self._values, _ = _with_room(self._values, held, values)
+        first = self._start + self.held
+        self._keys[:, :, first : first + new] = keys.detach()
+        self._values[:, :, first : first + new] = values.detach()
+        self.length, self.held = self.length + new, self.held + new
         return self.view()
 
+    def forget(self, reach: int) -> None:
+        """Hold the last ``reach`` tokens alone."""
+        gone = max(self.held - reach, 0)
+        self._start, self.held = self._start + gone, self.held - gone
+
     def view(self) -> tuple[Float[Tensor, "b h t d"], Float[Tensor, "b h t e"]]:
-        """The keys and values of all tokens so far."""
+        """The keys and values of all tokens that are held."""
         if self._keys is None or self._values is None:
             raise ValueError("the cache is empty")
-        return self._keys[:, :, : self.length], self._values[:, :, : self.length]
+        return self._keys[:, :, self._place], self._values[:, :, self._place]
 
     def select(self, rows: Int[Tensor, "r"]) -> None:
         """Keep these rows of the batch, in this order; rows may be repeated (beam search)."""
         if self._keys is not None and self._values is not None:
-            self._keys = _gather(self._keys, self.length, rows)
-            self._values = _gather(self._values, self.length, rows)
+            self._keys = _gather(self._keys, self._place, rows)
+            self._values = _gather(self._values, self._place, rows)
+
+    @property
+    def _place(self) -> slice:
+        """Where in the buffers the tokens stand that are held."""
+        return slice(self._start, self._start + self.held)
 
     @property
     def nbytes(self) -> int:
@@ -73,21 +92,27 @@ def remembered(
 
 
 def _with_room(
-    buffer: Float[Tensor, "b h c d"] | None, used: int, needed: int, like: Float[Tensor, "b h n d"]
-) -> Float[Tensor, "b h c2 d"]:
-    if buffer is not None and buffer.shape[2] >= needed:
-        return buffer
-    batch, heads, _, size = like.shape
-    capacity = needed if buffer is None else max(needed, 2 * buffer.shape[2], 16)
-    larger = like.new_empty(batch, heads, capacity, size)
-    if buffer is not None:
-        larger[:, :, :used] = buffer[:, :, :used]
-    return larger
+    buffer: Float[Tensor, "b h c d"] | None, held: slice, like: Float[Tensor, "b h n d"]
+) -> tuple[Float[Tensor, "b h c2 d"], int]:
+    """A buffer with room for n more tokens after those that are held, and where in it these begin."""
+    batch, heads, new, size = like.shape
+    if buffer is None:
+        return like.new_empty(batch, heads, new, size), 0
+    if held.stop + new <= buffer.shape[2]:
+        return buffer, held.start
+    needed, capacity = held.stop - held.start + new, buffer.shape[2]
+    if held.start and 2 * needed <= capacity:  # at least as many were forgotten as have to be moved: O(1) per token
+        buffer[:, :, : needed - new] = buffer[:, :, held]
+        return buffer, 0
+    room = 2 * needed if held.start else max(needed, 2 * capacity)
+    larger = like.new_empty(batch, heads, max(room, 16), size)
+    larger[:, :, : needed - new] = buffer[:, :, held]
+    return larger, 0
 
 
-def _gather(buffer: Float[Tensor, "b h c d"], used: int, rows: Int[Tensor, "r"]) -> Float[Tensor, "r h c d"]:
+def _gather(buffer: Float[Tensor, "b h c d"], held: slice, rows: Int[Tensor, "r"]) -> Float[Tensor, "r h c d"]:
     gathered = buffer.new_empty(len(rows), *buffer.shape[1:])
-    gathered[:, :, :used] = buffer[rows, :, :used]
+    gathered[:, :, held] = buffer[rows, :, held]
     return gathered
 
 
@@ -167,5 +192,8 @@ class Cache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all keys and values: L·b·h·(d̃_q + d̃_v)·t floats, and the same for the source."""
+        """Bytes of all keys and values: L·b·h·(d̃_q + d̃_v)·t floats, and the same for the source.
+
+        Layers that see a window of r tokens hold r of them in place of t, once t is larger.
+        """
         return sum(layer.own.nbytes + layer.cross.nbytes for layer in self.layers)

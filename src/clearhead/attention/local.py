@@ -85,6 +85,10 @@ class LocalAttention(MultiHeadAttention):
     ) -> Float[Tensor, "b n o"]:
         if memory is not None or values is not None:
             raise ValueError("a window needs queries and keys of one sequence: local attention has no memory")
+        if cache is not None and context is not None and not self.weights.watched and not is_exporting():
+            before, _ = self.reach(context.causal)
+            if cache.held > before and _ends_together(context, tokens.shape[1]):
+                cache.forget(before)  # what is older is in no window, of these tokens or of later ones
         return super().forward(tokens, context=context, cache=cache)
 
     def mix(
@@ -96,6 +100,7 @@ class LocalAttention(MultiHeadAttention):
     ) -> Float[Tensor, "b h n e"]:
         n, m = query.shape[2], keys.shape[2]
         before, after = self.reach(context.causal)
+        context = _of_last(context, m)
         if self.weights.watched or is_exporting() or not _is_consecutive(context):
             return attend_heads(self, query, keys, values, _banded(context, n, m, before, after))
         before, after = min(before, m), min(after, m)  # there are no keys farther away
@@ -159,6 +164,31 @@ def _is_consecutive(context: AttentionContext) -> bool:
     highest = shift.masked_fill(~context.valid, torch.iinfo(shift.dtype).min).amax(1)
     lowest = shift.masked_fill(~context.valid, torch.iinfo(shift.dtype).max).amin(1)
     return bool((highest <= lowest).all())
+
+
+def _ends_together(context: AttentionContext, new: int) -> bool:
+    """Whether the columns before the ``new`` ones end with a token in every line, and none has padding between tokens.
+
+    Then the last r − 1 columns are the last r − 1 tokens of every line, or all of them.
+    """
+    if context.valid is None:
+        return True
+    return may_branch(context.valid) and bool(context.valid[:, -new - 1].all()) and _is_consecutive(context)
+
+
+def _of_last(context: AttentionContext, m: int) -> AttentionContext:
+    """The same context over the last m keys, which are those that a cache still holds."""
+    if (context.keys is None or context.keys.shape[-1] == m) and (
+        context.valid is None or context.valid.shape[-1] == m
+    ):
+        return context
+
+    def make() -> AttentionContext:
+        valid = None if context.valid is None else context.valid[:, -m:]
+        keys = None if context.keys is None else context.keys[..., -m:]
+        return replace(context, valid=valid, keys=keys, shared=Shared())
+
+    return context.shared.tile(context.scheme, (-m, -m), make)
 
 
 def _banded(context: AttentionContext, n: int, m: int, before: int, after: int) -> AttentionContext:

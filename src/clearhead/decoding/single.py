@@ -1,12 +1,14 @@
 """The fastest stepper for one line with one beam: NumPy on buffers that are made once.
 
 A step of a small model is a hundred small products and sums, so what counts is the cost of a call: 3 to 5 µs in torch,
-about 1 µs in NumPy with ``out=``. Here a layer is about thirty calls. Biases are one more row of their matrix, as every
-vector that is multiplied ends with a 1; with norms before the sublayers, gain and shift are part of the next matrix.
+about 1 µs in NumPy with ``out=``. So matrices take over what they can. Biases are a row of their matrix, as every
+vector that is multiplied has a 1; gain and shift of a norm are part of the matrices that read what it gives, and of the
+bias that is added next. With norms before the sublayers nothing depends on the mean of the sum of residuals, so what is
+added to it has a mean of 0, and no norm has to take one off.
 It computes what ``LeanDecoder`` computes, for the models that ``single_decoder`` supports.
 
-Shapes: h heads, n source tokens, t tokens so far, c tokens of capacity, d features, e features of a head, f features
-of the feed-forward net, V entries of the vocabulary.
+Shapes: h heads, n source tokens, t tokens so far, c tokens of capacity, d features, e features of a head, w features of
+what a sublayer multiplies last (all heads, or the feed-forward net), V entries of the vocabulary.
 """
 
 import math
@@ -25,6 +27,7 @@ from clearhead.decoding.lean import LeanDecoder, scale_of
 Floats = NDArray[np.float32]
 _ROOM = 64
 """Tokens for which there is room at first; this number doubles when it is reached."""
+_ZERO: Floats = np.zeros((), np.float32)
 
 
 def single_decoder(lean: LeanDecoder) -> "SingleDecoder | None":
@@ -34,8 +37,10 @@ def single_decoder(lean: LeanDecoder) -> "SingleDecoder | None":
     """
     stack = lean.model.decoder
     assert isinstance(stack, Stack)
+    places = {part.place for layer in stack.layers for part in _around(layer)}
     usual = (
         stack.scheme is None
+        and (places == {"post"} or (places == {"pre"} and stack.final_norm is not None))
         and _plain_embedding(stack.embedding)
         and (stack.final_norm is None or _plain_norm(stack.final_norm))
         and all(isinstance(layer, Layer) and _plain_layer(layer) for layer in stack.layers)
@@ -58,36 +63,35 @@ def _plain_norm(norm: nn.Module | None) -> bool:
     )
 
 
+def _around(layer: nn.Module) -> list[AddNorm]:
+    """Add & Norm of the three sublayers; fewer if the layer is another one."""
+    if not isinstance(layer, Layer):
+        return []
+    parts = (layer.around_attention, layer.around_cross, layer.around_feedforward)
+    return [part for part in parts if part is not None]
+
+
 def _plain_layer(layer: Layer) -> bool:
-    around = (layer.around_attention, layer.around_cross, layer.around_feedforward)
-    net = layer.feedforward
+    around, net = _around(layer), layer.feedforward
     return (
-        all(part is not None and _plain_norm(part.norm) for part in around)
+        len(around) == 3
+        and all(_plain_norm(part.norm) for part in around)
         and isinstance(net, StandardFeedForward)
         and net.activation is F.relu
     )
 
 
 class _Norm:
-    """LayerNorm of one vector, in place.
+    """Gain, shift and ε of a LayerNorm.
 
     Args:
         norm: the module.
-        apart: whether gain and shift are left to the matrix that follows.
     """
 
-    def __init__(self, norm: nn.Module, *, apart: bool) -> None:
+    def __init__(self, norm: nn.Module) -> None:
         assert isinstance(norm, LayerNorm)
-        self.width, self.eps, self.apart = norm.width, norm.eps, apart
-        self.mean: Floats = np.full(norm.width, 1.0 / norm.width, np.float32)
+        self.eps = norm.eps
         self.gain, self.shift = _numbers(norm.get_parameter("gain")), _numbers(norm.get_parameter("shift"))
-
-    def __call__(self, x: Floats, out: Floats) -> None:
-        np.subtract(x, np.dot(x, self.mean), out=out)
-        np.multiply(out, 1.0 / math.sqrt(np.dot(out, out) / self.width + self.eps), out=out)
-        if not self.apart:
-            np.multiply(out, self.gain, out=out)
-            np.add(out, self.shift, out=out)
 
 
 def _numbers(tensor: Tensor) -> Floats:
@@ -95,52 +99,73 @@ def _numbers(tensor: Tensor) -> Floats:
     return found
 
 
-def _matrix(*maps: nn.Module, before: _Norm | None = None, scales: tuple[float, ...] = (1.0, 1.0, 1.0)) -> Floats:
-    """Wᵀ with b as its last row, of one linear map or several side by side; (in + 1, out).
-
-    ``before`` is a norm that leaves its gain and shift to this matrix.
-    """
-    weights, biases = [], []
+def _reading(*maps: nn.Module, norm: _Norm | None, scales: tuple[float, ...] = (1.0, 1.0, 1.0)) -> Floats:
+    """b, then Wᵀ below it, of one linear map or several side by side, after gain and shift of a norm; (1 + in, out)."""
+    columns = []
     for part, scale in zip(maps, scales, strict=False):
         assert isinstance(part, nn.Linear)
-        weights.append(_numbers(part.weight).T * np.float32(scale))
-        bias = np.zeros(part.out_features, np.float32) if part.bias is None else _numbers(part.bias)
-        biases.append(bias * np.float32(scale))
-    weight, last = np.concatenate(weights, axis=1), np.concatenate(biases)
-    if before is not None:
-        last, weight = last + before.shift @ weight, before.gain[:, None] * weight
-    return np.ascontiguousarray(np.concatenate((weight, last[None])), np.float32)
+        weight = part.weight.detach().double().numpy().T * scale
+        bias = np.zeros(part.out_features) if part.bias is None else part.bias.detach().double().numpy() * scale
+        if norm is not None:
+            bias, weight = bias + norm.shift @ weight, norm.gain[:, None] * weight
+        columns.append(np.concatenate((bias[None], weight)))
+    return np.ascontiguousarray(np.concatenate(columns, axis=1), np.float32)
+
+
+def _writing(linear: nn.Module, *, centred: bool, shift: Floats | None) -> Floats:
+    """Wᵀ, and b + shift below it; each row without its mean if ``centred``; (in + 1, out).
+
+    ``shift`` is that of the norm before, which the residual would add.
+    """
+    assert isinstance(linear, nn.Linear)
+    bias = np.zeros(linear.out_features) if linear.bias is None else linear.bias.detach().double().numpy()
+    last = bias if shift is None else bias + shift
+    matrix = np.concatenate((linear.weight.detach().double().numpy().T, last[None]))
+    if centred:
+        matrix = matrix - matrix.mean(axis=1, keepdims=True)
+    return np.ascontiguousarray(matrix, np.float32)
 
 
 class _Sublayer:
-    """Add & Norm around a sublayer: the norm before it or after the sum."""
+    """Add & Norm around a sublayer, and its last matrix.
 
-    def __init__(self, around: AddNorm | None) -> None:
-        assert around is not None
-        self.pre = around.place == "pre"
-        self.norm = _Norm(around.norm, apart=self.pre)
-        self.before = self.norm if self.pre else None
+    Args:
+        around: the norm before it or after the sum.
+        earlier: the norm whose output the sublayer reads; None for the embeddings.
+        last: its last linear map.
+    """
+
+    def __init__(self, around: AddNorm, earlier: _Norm | None, last: nn.Module) -> None:
+        self.norm, pre = _Norm(around.norm), around.place == "pre"
+        self.read = self.norm if pre else earlier
+        """The norm whose gain and shift are left to the matrices that read."""
+        self.gain = None if pre or earlier is None else earlier.gain
+        """What the residual is still to be multiplied by."""
+        self.write = _writing(last, centred=pre, shift=None if pre or earlier is None else earlier.shift)
 
 
 class _SingleLayer:
-    """The weights of one decoder layer."""
+    """The weights of one decoder layer.
 
-    def __init__(self, layer: Layer) -> None:
+    Args:
+        layer: the module.
+        earlier: with norms after the sublayers, the last one before this layer; None for the embeddings.
+    """
+
+    def __init__(self, layer: Layer, earlier: _Norm | None) -> None:
         own, cross, net = layer.attention, layer.cross, layer.feedforward
         assert isinstance(own, MultiHeadAttention)
         assert isinstance(cross, MultiHeadAttention)
         assert isinstance(net, StandardFeedForward)
-        self.around = [
-            _Sublayer(part) for part in (layer.around_attention, layer.around_cross, layer.around_feedforward)
-        ]
-        befores = [part.before for part in self.around]
+        self.around: list[_Sublayer] = []
+        for part, last in zip(_around(layer), (own.output, cross.output, net.down), strict=True):
+            self.around.append(_Sublayer(part, earlier, last))
+            earlier = self.around[-1].norm
+        norms = [part.read for part in self.around]
         self.heads, self.cross_heads = own.heads, cross.heads
-        scales = (scale_of(own), 1.0, 1.0)
-        self.qkv = _matrix(own.query, own.key, own.value, before=befores[0], scales=scales)
-        self.out = _matrix(own.output)
-        self.cross_query = _matrix(cross.query, before=befores[1], scales=(scale_of(cross),))
-        self.cross_out = _matrix(cross.output)
-        self.up, self.down = _matrix(net.up, before=befores[2]), _matrix(net.down)
+        self.qkv = _reading(own.query, own.key, own.value, norm=norms[0], scales=(scale_of(own), 1.0, 1.0))
+        self.cross_query = _reading(cross.query, norm=norms[1], scales=(scale_of(cross),))
+        self.up = _reading(net.up, norm=norms[2])
 
 
 class SingleDecoder:
@@ -154,14 +179,20 @@ class SingleDecoder:
         stack = lean.model.decoder
         assert isinstance(stack, Stack)
         self.lean = lean
-        self.layers = [_SingleLayer(layer) for layer in stack.layers if isinstance(layer, Layer)]
+        self.layers: list[_SingleLayer] = []
+        for layer in stack.layers:
+            assert isinstance(layer, Layer)
+            self.layers.append(_SingleLayer(layer, self.layers[-1].around[-1].norm if self.layers else None))
+        self.pre = _around(stack.layers[0])[0].place == "pre"
+        """Whether norms stand before the sublayers."""
         embedding = stack.embedding
         assert isinstance(embedding.tokens, nn.Embedding)
         self.tokens, self.scale = _numbers(embedding.tokens.weight), np.float32(embedding.scale)
+        self.mean: Floats = np.full(self.tokens.shape[1], 1.0 / self.tokens.shape[1], np.float32)
         self._position, self._places = embedding.position, np.empty((0, 0), np.float32)
         self.placed = embedding.position(torch.arange(1), 1) is not None
         """Whether vectors of positions are added."""
-        self.final = None if stack.final_norm is None else _Norm(stack.final_norm, apart=False)
+        self.final = None if stack.final_norm is None else _Norm(stack.final_norm)
         self.weight = _numbers(lean.output_rows)
 
     def places(self, room: int) -> Floats:
@@ -202,12 +233,24 @@ class _Scores:
         torch.softmax(self._scores, -1, out=self._weights)
 
 
-class _Vector:
-    """A vector that ends with a 1, and its parts."""
+class _Room:
+    """The vectors of a sublayer in one piece: what it multiplies last, (w,), a 1, and what it reads, (d,).
 
-    def __init__(self, width: int) -> None:
-        self.whole: Floats = np.ones(width + 1, np.float32)
-        self.own: Floats = self.whole[:width]
+    Args:
+        inner: features of what it multiplies last, w.
+        width: features of what it reads, d.
+        heads: the number of heads, into which the inner features are cut. Default: 1.
+    """
+
+    def __init__(self, inner: int, width: int, heads: int = 1) -> None:
+        self.all: Floats = np.ones(inner + 1 + width, np.float32)
+        self.inner: Floats = self.all[:inner]
+        self.row: Floats = self.inner.reshape(heads, 1, -1)
+        self.given: Floats = self.all[: inner + 1]
+        """The inner features and the 1."""
+        self.seen: Floats = self.all[inner:]
+        """The 1 and what is read."""
+        self.read: Floats = self.all[inner + 1 :]
 
 
 class SingleStepper:
@@ -230,10 +273,22 @@ class SingleStepper:
         self._places: Floats | None = None
         self._own: list[Floats] = []
         # each vector, and the ways in which it is looked at, once
-        self._x, self._normed, self._y = _Vector(width), _Vector(width), np.empty(width, np.float32)
-        self._hidden = [_Vector(layer.up.shape[1]) for layer in layers]
+        self._x: Floats = np.empty(width, np.float32)
+        self._y: Floats = np.empty(width, np.float32)
+        self._last: Floats = np.ones(width + 1, np.float32)
         self._qkv = [_Parts(layer.qkv.shape[1] // 3, layer.heads) for layer in layers]
-        self._query = [_Mixed(layer.cross_query.shape[1], layer.cross_heads) for layer in layers]
+        self._rooms = [
+            (
+                _Room(layer.qkv.shape[1] // 3, width, layer.heads),
+                _Room(layer.cross_query.shape[1], width, layer.cross_heads),
+                _Room(layer.up.shape[1], width),
+            )
+            for layer in layers
+        ]
+        reads = [room.read for rooms in self._rooms for room in rooms]
+        followers = [*reads[1:], self._last[:-1]]
+        self._next = [followers[3 * number : 3 * number + 3] for number in range(len(layers))]
+        """Where the vector after each sublayer is written: where the next one reads it."""
         self._logits: Floats = np.empty(decoder.weight.shape[1], np.float32)
 
     def _make_room(self) -> None:
@@ -254,58 +309,90 @@ class SingleStepper:
         if self._length == self._room:
             self._make_room()
         self._length = length = self._length + 1
-        x, normed, y = self._x, self._normed, self._y
-        np.multiply(decoder.tokens[int(ids.item())], decoder.scale, out=x.own)
-        if self._places is not None:
-            np.add(x.own, self._places[length - 1], out=x.own)
+        self._begin(int(ids.item()))
         scores: dict[int, _Scores] = {}
         for number, layer in enumerate(decoder.layers):
-            own, across, ffn = layer.around
+            own, across, net = layer.around
+            room, cross, hidden = self._rooms[number]
+            after = self._next[number]
             # self-attention
             parts, memory = self._qkv[number], self._own[number]
-            np.dot(self._read(own), layer.qkv, out=parts.all)
+            self._read(own, room)
+            np.dot(room.seen, layer.qkv, out=parts.all)
             memory[:, :, length - 1] = parts.key_value
-            room = scores.get(layer.heads)
-            if room is None:
-                room = scores[layer.heads] = _Scores(layer.heads, length)
-            np.matmul(memory[0, :, :length], parts.query, out=room.column)
-            room.softmax()
-            np.matmul(room.weights, memory[1, :, :length], out=parts.mixed.row)
-            np.dot(parts.mixed.whole, layer.out, out=y)
-            self._add(own)
+            weights = scores.get(layer.heads)
+            if weights is None:
+                weights = scores[layer.heads] = _Scores(layer.heads, length)
+            np.matmul(memory[0, :, :length], parts.query, out=weights.column)
+            weights.softmax()
+            np.matmul(weights.weights, memory[1, :, :length], out=room.row)
+            self._write(own, room, after[0])
             # cross-attention
-            query, source = self._query[number], self._across[number]
-            np.dot(self._read(across), layer.cross_query, out=query.own)
-            np.matmul(query.row, source.keys, out=source.scores.row)
+            source = self._across[number]
+            self._read(across, cross)
+            np.dot(cross.seen, layer.cross_query, out=cross.inner)
+            np.matmul(cross.row, source.keys, out=source.scores.row)
             source.scores.softmax()
-            np.matmul(source.scores.weights, source.values, out=query.row)
-            np.dot(query.whole, layer.cross_out, out=y)
-            self._add(across)
+            np.matmul(source.scores.weights, source.values, out=cross.row)
+            self._write(across, cross, after[1])
             # feed-forward
-            hidden = self._hidden[number]
-            np.dot(self._read(ffn), layer.up, out=hidden.own)
-            np.maximum(hidden.own, 0.0, out=hidden.own)
-            np.dot(hidden.whole, layer.down, out=y)
-            self._add(ffn)
-        if decoder.final is not None:
-            decoder.final(x.own, normed.own)
-            x = normed
-        np.dot(x.whole, decoder.weight, out=self._logits)
+            self._read(net, hidden)
+            np.dot(hidden.seen, layer.up, out=hidden.inner)
+            np.maximum(hidden.inner, _ZERO, out=hidden.inner)
+            self._write(net, hidden, after[2])
+        np.dot(self._ended(), decoder.weight, out=self._logits)
         return torch.from_numpy(self._logits).view(1, 1, -1)
 
-    def _read(self, part: _Sublayer) -> Floats:
-        """What a sublayer reads, with its 1 at the end."""
-        if not part.pre:
-            return self._x.whole
-        part.norm(self._x.own, self._normed.own)
-        return self._normed.whole
+    def _begin(self, token: int) -> None:
+        """The embedding of a token: where the first sublayer reads it, or without its mean in the sum of residuals."""
+        decoder = self._decoder
+        x = self._x if decoder.pre else self._rooms[0][0].read
+        np.multiply(decoder.tokens[token], decoder.scale, out=x)
+        if self._places is not None:
+            np.add(x, self._places[self._length - 1], out=x)
+        if decoder.pre:
+            np.subtract(x, np.dot(x, decoder.mean), out=x)
 
-    def _add(self, part: _Sublayer) -> None:
-        """Add what a sublayer gave."""
-        x = self._x.own
-        np.add(x, self._y, out=x)
-        if not part.pre:
-            part.norm(x, x)
+    def _read(self, part: _Sublayer, room: _Room) -> None:
+        """With norms before the sublayers: normalise what a sublayer reads. Otherwise it is there already."""
+        if self._decoder.pre:
+            self._normalise(part.norm.eps, room.read)
+
+    def _normalise(self, eps: float, out: Floats) -> None:
+        """x/√(mean of x² + ε) of the vector x, whose mean is 0."""
+        x = self._x
+        np.multiply(x, 1.0 / math.sqrt(np.dot(x, x) / len(x) + eps), out=out)
+
+    def _write(self, part: _Sublayer, room: _Room, after: Floats) -> None:
+        """Add what a sublayer gives; with norms after the sublayers, normalise the sum."""
+        x, y = self._x, self._y
+        if self._decoder.pre:
+            np.dot(room.given, part.write, out=y)
+            np.add(x, y, out=x)
+            return
+        np.dot(room.given, part.write, out=y)
+        if part.gain is None:
+            np.add(room.read, y, out=x)
+        else:
+            np.multiply(room.read, part.gain, out=x)
+            np.add(x, y, out=x)
+        np.subtract(x, np.dot(x, self._decoder.mean), out=x)
+        self._normalise(part.norm.eps, after)
+
+    def _ended(self) -> Floats:
+        """What the output matrix reads, with its 1 at the end."""
+        decoder, last = self._decoder, self._last[:-1]
+        if not decoder.pre:
+            norm = decoder.layers[-1].around[-1].norm
+            np.multiply(last, norm.gain, out=last)
+            np.add(last, norm.shift, out=last)
+            if decoder.final is not None:
+                np.subtract(last, np.dot(last, decoder.mean), out=self._x)
+        if decoder.final is not None:
+            self._normalise(decoder.final.eps, last)
+            np.multiply(last, decoder.final.gain, out=last)
+            np.add(last, decoder.final.shift, out=last)
+        return self._last
 
     def keep(self, lines: Int[Tensor, "1"], beams: Int[Tensor, "1 1"] | None = None) -> None:
         """Continue with the only line and its only beam."""
@@ -313,20 +400,11 @@ class SingleStepper:
             raise ValueError("this stepper has one line with one beam")
 
 
-class _Mixed(_Vector):
-    """A vector of all heads, as a query and as what they mixed: a row for each, (h, 1, e)."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__(width)
-        self.row: Floats = self.own.reshape(heads, 1, -1)
-
-
 class _Parts:
-    """Query, key and value side by side, and what the heads mixed."""
+    """Query, key and value side by side."""
 
     def __init__(self, width: int, heads: int) -> None:
         self.heads, self.size = heads, width // heads
         self.all: Floats = np.empty(3 * width, np.float32)
         self.query: Floats = self.all[:width].reshape(heads, -1, 1)
         self.key_value: Floats = self.all[width:].reshape(2, heads, -1)
-        self.mixed = _Mixed(width, heads)

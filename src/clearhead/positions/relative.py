@@ -117,8 +117,39 @@ def slow_all(spec: RotarySpec, frequencies: Float[Tensor, "half"]) -> Float[Tens
 def slow_long_waves(spec: RotarySpec, frequencies: Float[Tensor, "half"]) -> Float[Tensor, "half"]:
     """ω/f for waves of which fewer than ``low`` fit into the original length, ω from ``high`` on, a blend between."""
     waves = spec.original * frequencies / (2 * math.pi)
-    share = ((waves - spec.low) / (spec.high - spec.low)).clamp(0, 1)
+    share = ((waves - spec.low) / (spec.fast - spec.low)).clamp(0, 1)
     return (1 - share) * frequencies / spec.factor + share * frequencies
+
+
+def slow_by_place(spec: RotarySpec, frequencies: Float[Tensor, "half"]) -> Float[Tensor, "half"]:
+    """YaRN (Peng et al. 2023): the same bounds, but the blend is linear in the number i of the pair, not in its waves.
+
+    Pair i has original·ω_i/2π waves in the original length, so w waves are those of pair d/2 · log_base(original/2πw).
+    """
+    pairs = len(frequencies)
+
+    def pair_of(waves: float) -> float:
+        return pairs * math.log(spec.original / (2 * math.pi * waves)) / math.log(spec.base)
+
+    first, last = pair_of(spec.fast), pair_of(spec.low)
+    if spec.rounded:
+        first, last = math.floor(first), math.ceil(last)
+    first, last = max(first, 0), min(last, 2 * pairs - 1)
+    if first == last:
+        last += 0.001  # a step between two pairs
+    numbers = torch.arange(pairs, dtype=frequencies.dtype, device=frequencies.device)
+    slowed = ((numbers - first) / (last - first)).clamp(0, 1)
+    return slowed * frequencies / spec.factor + (1 - slowed) * frequencies
+
+
+_SLOW = {"linear": slow_all, "llama3": slow_long_waves, "yarn": slow_by_place}
+
+
+def magnitude_of(spec: RotarySpec) -> float:
+    """What rotated queries and keys are multiplied by: 1, or YaRN's 0.1 · ln f + 1."""
+    if spec.scaling != "yarn":
+        return 1.0
+    return 0.1 * math.log(spec.factor) + 1.0 if spec.magnitude is None else spec.magnitude
 
 
 class RotaryPosition(RelativePosition):
@@ -130,6 +161,7 @@ class RotaryPosition(RelativePosition):
         base: the base of the frequencies. Default: 10,000.
         features: how many features are rotated, the first ones of a head; the others stay as they are. Default: all.
         slow: a function that slows frequencies down, for texts longer than those of training. Default: none.
+        magnitude: what the rotated features are multiplied by (YaRN). Default: 1.
     """
 
     def __init__(
@@ -140,9 +172,11 @@ class RotaryPosition(RelativePosition):
         base: float = 10_000.0,
         features: int | None = None,
         slow: Callable[[Tensor], Tensor] | None = None,
+        magnitude: float = 1.0,
     ) -> None:
         super().__init__()
         self.layout, self.base, self.features, self.slow = layout, base, features or head_size, slow
+        self.magnitude = magnitude
         self.rotates_all = self.features == head_size
 
     def frequencies(self, device: torch.device | None = None) -> Float[Tensor, "half"]:
@@ -159,18 +193,27 @@ class RotaryPosition(RelativePosition):
     ) -> "RotaryPosition":
         """Build from a recipe."""
         del heads, value_size, causal
-        slow = {"none": None, "linear": partial(slow_all, spec), "llama3": partial(slow_long_waves, spec)}[spec.scaling]
-        return cls(head_size=head_size, layout=spec.layout, base=spec.base, features=spec.features, slow=slow)
+        return cls(
+            head_size=head_size,
+            layout=spec.layout,
+            base=spec.base,
+            features=spec.features,
+            slow=None if spec.scaling == "none" else partial(_SLOW[spec.scaling], spec),
+            magnitude=magnitude_of(spec),
+        )
 
     def extra_repr(self) -> str:
         return self.layout + ("" if self.rotates_all else f", {self.features} features")
 
     def rotate(self, heads: Float[Tensor, "b h n d"], positions: Int[Tensor, "*b n"]) -> Float[Tensor, "b h n d"]:
-        """(x₁, x₂) → (x₁ cos − x₂ sin, x₁ sin + x₂ cos) for every pair of features."""
+        """(x₁, x₂) → (x₁ cos − x₂ sin, x₁ sin + x₂ cos) for every pair of features, times ``magnitude``."""
         angles = positions.unsqueeze(-1) * self.frequencies(heads.device)  # (*b, n, d/2)
         if positions.dim() == 2:
             angles = angles.unsqueeze(1)  # (b, 1, n, d/2): the same for all heads
-        cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
+        cos, sin = angles.cos(), angles.sin()
+        if self.magnitude != 1.0:
+            cos, sin = cos * self.magnitude, sin * self.magnitude
+        cos, sin = cos.to(heads.dtype), sin.to(heads.dtype)
         if not self.rotates_all:
             turned = self._turn(heads[..., : self.features], cos, sin)
             return torch.cat((turned, heads[..., self.features :]), dim=-1)

@@ -128,32 +128,46 @@ class RotarySpec(PositionSpec):
     base: Annotated[float, Field(gt=1, le=1e12)] = 10_000.0
     """Sets the wavelengths, from 2π to about 2π times this."""
     window_base: Annotated[float, Field(gt=1, le=1e12)] | None = None
-    """The base in layers that see a window, if other layers see everything (Gemma 3, ModernBERT); without it `base`."""
+    """The base in layers that see a window, if other layers see everything (Gemma 3, ModernBERT), and which `scaling`
+    then leaves as they are; without it `base`, and all layers are alike."""
     features: Annotated[int, Field(ge=2, le=1_000_000, multiple_of=2)] | None = None
     """Features of a head that are turned, the first ones (Phi, GPT-NeoX); without it all of them."""
-    scaling: Literal["none", "linear", "llama3"] = "none"
+    scaling: Literal["none", "linear", "llama3", "yarn"] = "none"
     """How angles are slowed down for long texts: not at all; all of them by `factor`; or only those of long wavelengths
-    (Llama 3.1)."""
+    (Llama 3.1; YaRN, which also makes scores larger)."""
     factor: Annotated[float, Field(ge=1, le=1e6)] = 1.0
     """By how much `scaling` slows angles down."""
     low: Annotated[float, Field(gt=0, le=1e6)] = 1.0
-    """llama3: wavelengths above `original`/`low` are slowed down by `factor` …"""
-    high: Annotated[float, Field(gt=0, le=1e6)] = 4.0
-    """llama3: … those below `original`/`high` not at all, those between in part."""
+    """llama3, yarn: wavelengths above `original`/`low` are slowed down by `factor` …"""
+    high: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    """llama3, yarn: … those below `original`/`high` not at all, those between in part; without it 4, for yarn 32."""
     original: Annotated[int, Field(ge=1, le=100_000_000)] = 8192
-    """llama3: the length of the texts that the model was first trained on."""
+    """llama3, yarn: the length of the texts that the model was first trained on."""
+    rounded: bool = True
+    """yarn: whether `low` and `high` are moved apart to the nearest wavelengths that there are."""
+    magnitude: Annotated[float, Field(gt=0, le=1e3)] | None = None
+    """yarn: what queries and keys are multiplied by; without it 0.1 · ln `factor` + 1."""
+
+    @property
+    def fast(self) -> float:
+        """``high``, or what the authors of a scaling took."""
+        return self.high or (32.0 if self.scaling == "yarn" else 4.0)
 
     def in_windows(self) -> "RotarySpec":
-        """With ``window_base``, if that is given."""
-        return self if self.window_base is None else self.replaced(base=self.window_base, window_base=None)
+        """With ``window_base`` and no scaling, if that is given."""
+        if self.window_base is None:
+            return self
+        return RotarySpec(layout=self.layout, base=self.window_base, features=self.features)
 
     def refusals(self, *, width: int, causal: bool) -> Iterator[tuple[str, str]]:
         """A factor that nothing uses, and bounds in the wrong order."""
         del width, causal
         if self.scaling == "none" and self.factor != 1.0:
             yield "factor", "angles are not slowed down: give scaling, or leave factor out"
-        if self.scaling == "llama3" and self.low >= self.high:
-            yield "low", f"must be less than high ({self.high:g})"
+        if self.scaling in ("llama3", "yarn") and self.low >= self.fast:
+            yield "low", f"must be less than high ({self.fast:g})"
+        if self.scaling != "yarn" and (self.magnitude is not None or not self.rounded):
+            yield "rounded" if self.magnitude is None else "magnitude", "is a setting of scaling = yarn"
 
 
 register(NoPositionSpec, module="clearhead.positions.absolute:NoPosition", cost="clearhead.costing.forms.position:none")

@@ -9,6 +9,7 @@ from typing import Any
 
 from sympy import Expr
 
+from clearhead.costing.forms.letters import least
 from clearhead.costing.forms.norm import token_norm, token_rms
 from clearhead.costing.forms.position import Scheme
 from clearhead.costing.forms.sketch import FLOAT, MASK, ONE, Ledger, Sketch, Storage, Time, product
@@ -99,10 +100,11 @@ def project_and_mix(
     shrink: Callable[[Sketch, str], Sketch] | None = None,
     mix: Callable[[Sketch, Sketch, Sketch], Sketch] | None = None,
     path: Expr = ONE,
+    most: Expr | None = None,
 ) -> Sketch:
     """Projections around attention. ``shrink`` sums up keys and values; ``mix`` attends, if not every query to all.
 
-    ``path`` is the number of layers that join all positions.
+    ``path`` is the number of layers that join all positions, ``most`` how many tokens a cache holds, if not all.
     """
     ledger, width = x.ledger, x.shape[-1]
     h, q, e = head_sizes(spec, ledger, width, setting.part)
@@ -117,7 +119,7 @@ def project_and_mix(
         return (keys, values) if shrink is None else (shrink(keys, "keys"), shrink(values, "values"))
 
     query = setting.scheme.rotate(project(x, h, q, "query"))
-    keys, values = remembered(x if memory is None else memory, candidates, setting=setting)
+    keys, values = remembered(x if memory is None else memory, candidates, setting=setting, most=most)
     if spec.score == "multiplicative":
         ledger.parameter(h, q, q, name="score.weight")
     ledger.mixes(path=path)
@@ -181,11 +183,16 @@ linformer = AttentionForm(_linformer, shared=_shared_by_layers)
 
 
 def remembered(
-    tokens: Sketch, project: Callable[[Sketch], tuple[Sketch, Sketch]], *, setting: AttentionSetting
+    tokens: Sketch,
+    project: Callable[[Sketch], tuple[Sketch, Sketch]],
+    *,
+    setting: AttentionSetting,
+    most: Expr | None = None,
 ) -> tuple[Sketch, Sketch]:
     """Keys and values, (b, h, m, q) and (b, h, m, e), which ``project`` makes of tokens, or which a cache holds.
 
-    What the cache holds of the memory was made, and paid for, before the first step.
+    What the cache holds of the memory was made, and paid for, before the first step. ``most`` is the number of tokens
+    that it holds if it forgets older ones.
     """
     ledger = tokens.ledger
     outside = Ledger(letters=ledger.letters) if setting.stored else ledger
@@ -194,7 +201,8 @@ def remembered(
         keys, values = (replace(part.detach(), ledger=ledger, time=Time()) for part in (keys, values))
         ledger.count("cache", (keys.numel + values.numel) * FLOAT)
     if setting.so_far is not None:
-        keys, values = keep(keys, setting.so_far), keep(values, setting.so_far)
+        held = setting.so_far if most is None else least(setting.so_far, most)
+        keys, values = keep(keys, held), keep(values, held)
     return keys, values
 
 

@@ -36,8 +36,7 @@ def _local(spec: LocalSpec, x: Sketch, memory: Sketch | None = None, *, setting:
 
     def mix(query: Sketch, keys: Sketch, values: Sketch) -> Sketch:
         if n == 1 and setting.so_far is not None:
-            near = [part.view(*part.shape[:2], least(setting.so_far, r), part.shape[-1]) for part in (keys, values)]
-            return attend(query, *near, spec=spec, setting=setting)
+            return attend(query, keys, values, spec=spec, setting=setting)
         c = _block(spec, x.ledger, n, setting.part, both=both)
         count = pieces(n, c)
         mask = x.shape[0] * count * c * 2 * c
@@ -54,7 +53,8 @@ def _local(spec: LocalSpec, x: Sketch, memory: Sketch | None = None, *, setting:
         return mixed.view(*shape).copy().view(*shape, packed=False)
 
     path = window_path(n, r, both=both)
-    return project_and_mix(spec, x, None, setting=setting, mix=mix, path=path)
+    # a step needs r keys, its own included, and the cache forgets the others
+    return project_and_mix(spec, x, None, setting=setting, mix=mix, path=path, most=r if n == 1 else None)
 
 
 def _block(spec: LocalSpec, ledger: Ledger, n: Expr, part: str, *, both: bool) -> Expr:

@@ -74,6 +74,9 @@ class GivenKeyValues(KeyValues):
         self._keys, self._values, self.length = keys, values, 1
         return self.view()
 
+    def forget(self, reach: int) -> None:
+        """Hold all that was given: how long a graph's state is depends on the text alone."""
+
     def view(self) -> tuple[Tensor, Tensor]:
         assert self._keys is not None
         assert self._values is not None

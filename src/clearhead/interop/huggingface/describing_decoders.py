@@ -17,7 +17,16 @@ def _rotation(spec: ModelSpec) -> dict[str, Any]:
     if kind != "none":
         found |= {"rope_type": kind, "factor": position.factor}
     if kind == "llama3":
-        found |= {"low_freq_factor": position.low, "high_freq_factor": position.high}
+        found |= {"low_freq_factor": position.low, "high_freq_factor": position.fast}
+    if kind == "yarn":
+        given = {
+            "beta_slow": position.low if position.low != 1.0 else None,
+            "beta_fast": position.high,
+            "truncate": None if position.rounded else False,
+            "attention_factor": position.magnitude,
+        }
+        found |= {name: value for name, value in given.items() if value is not None}
+    if kind in ("llama3", "yarn"):
         found |= {"original_max_position_embeddings": position.original}
     return found
 

@@ -59,29 +59,43 @@ def plan_gemma3(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     model["attention"] |= _taken_windows(
         config, [FULL if (number + 1) % every == 0 else SLIDING for number in range(model["layers"])]
     )
-    model["position"] = two_rotations(config, whole=1_000_000.0, window=10_000.0, head_size=size)
+    model["position"] = two_rotations(config, whole=1_000_000.0, window=10_000.0, head_size=size, slowed=True)
     if model["attention"].get("kind") != "local":
         model["position"].pop("window_base", None)
     return plan_decoder(model, parts=_BOTH | HEAD_NORMS, norm_change=_plus_one)
 
 
-def two_rotations(config: ForeignConfig, *, whole: float, window: float, head_size: int) -> dict[str, Any]:
-    """The recipe's ``position`` if layers with a window turn by another base; the bases are transformers' defaults."""
+def two_rotations(
+    config: ForeignConfig, *, whole: float, window: float, head_size: int, slowed: bool = False
+) -> dict[str, Any]:
+    """The recipe's ``position`` if layers with a window turn by another base.
+
+    Args:
+        config: the configuration.
+        whole: transformers' default of the base in layers that see everything.
+        window: the same in layers that see a window.
+        head_size: features of a query in one head.
+        slowed: whether rotations of layers that see everything may be slowed down, those of windows never. Default: no.
+    """
     given: dict[str, Any] = config.take("rope_parameters", {})
     bases = {FULL: config.take("rope_theta", whole), SLIDING: config.take("rope_local_base_freq", window)}
-    config.only("rope_scaling", None)
     if given.keys() - bases.keys() or not all(isinstance(table or {}, dict) for table in given.values()):
         raise UnsupportedModel(f"{config.path}: rope_parameters should be two tables, {FULL} and {SLIDING}")
+    if slowed:
+        given = given | {FULL: (given.get(FULL) or {}) | (config.take("rope_scaling", {}) or {})}
+    else:
+        config.only("rope_scaling", None)
     found = {
         kind: rotary(config, given.get(kind) or {}, base=base, head_size=head_size) for kind, base in bases.items()
     }
     for kind, position in found.items():
-        if "scaling" in position:
+        if "scaling" in position and not (slowed and kind == FULL):
             raise UnsupportedModel(
                 f"{config.path}: rope_type = {position['scaling']!r} of {kind} is not supported (supported: 'default')"
             )
     far, near = found[FULL], found[SLIDING]
-    return far | ({} if near["base"] == far["base"] else {"window_base": near["base"]})
+    alike = near["base"] == far["base"] and "scaling" not in far
+    return far | ({} if alike else {"window_base": near["base"]})
 
 
 def _taken_windows(config: ForeignConfig, types: list[str]) -> dict[str, Any]:
