@@ -16,7 +16,7 @@ def may_branch(values: Tensor) -> bool:
     A GPU would have to be waited for, the meta device has no values, and a recorded graph will run on others. Callers
     then take the way that is right in all cases, which is not always the fastest one.
     """
-    return values.device.type == "cpu" and not is_exporting()
+    return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 @contextmanager
@@ -29,6 +29,7 @@ def right_padded() -> Iterator[None]:
         _right_padded.reset(token)
 
 
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a graph keeps the promise it was made under
 def is_right_padded() -> bool:
     """Whether that was promised."""
     return _right_padded.get()

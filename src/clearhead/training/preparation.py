@@ -64,6 +64,7 @@ _DECIDES = (
     "adapters",
     "precision",
     "tf32",
+    "compile",
     "shuffle",
 )
 """Settings of training that every step depends on; those that are not set are not part of a recipe's table."""
