@@ -29,10 +29,13 @@ def right_padded() -> Iterator[None]:
         _right_padded.reset(token)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # a graph keeps the promise it was made under
 def is_right_padded() -> bool:
-    """Whether that was promised."""
+    """Whether that was promised; a compiled graph keeps the promise under which it was recorded."""
     return _right_padded.get()
+
+
+# what torch.compiler.assume_constant_result does, which would import the compiler, for seconds
+vars(is_right_padded)["_dynamo_marked_constant"] = True
 
 
 def is_exporting() -> bool:
