@@ -134,7 +134,28 @@ def measure(pairs: int, workers: int | None, folder: Path) -> dict[str, Any]:
     ):
         prepare(read_recipe(None, *settings), folder / "run")
     total = time.perf_counter() - start
-    return {"pairs": pairs, "bytes": size, "workers": workers or 1, "peak": memory.peak, "total": total} | times
+    found = {"pairs": pairs, "bytes": size, "workers": workers or 1, "peak": memory.peak, "total": total}
+    return found | times | resumed(folder / "run")
+
+
+def resumed(run: Path) -> dict[str, float]:
+    """Seconds of a core to open the run again: texts read anew, encoded examples compared, nothing changed."""
+    from clearhead.training import reopen
+    from clearhead.training.stamps import NAME, RECENT
+
+    times = {}
+    time.sleep(RECENT)
+    for way in ("texts read", "compared", "looked at"):
+        if way == "texts read":
+            (run / "data" / NAME).unlink()
+        elif way == "compared":
+            for file in (run / "data").glob("train.*"):
+                file.touch()
+            time.sleep(RECENT)
+        start = cpu()
+        reopen(run).note_files()
+        times[way] = cpu() - start
+    return times
 
 
 def by_line(folder: Path, pairs: int = 100_000) -> dict[str, float]:
@@ -170,6 +191,15 @@ def page(rows: Sequence[dict[str, Any]], plain: dict[str, float]) -> str:
         cells += [f"{micro['reading']:.1f}", f"{micro['encoding']:.1f}", f"{row['peak'] / 2**20:,.0f} MiB"]
         lines.append(f"| {' | '.join(cells)} |")
     lines += [
+        "",
+        "| pairs | resuming, texts read | encoded examples compared | nothing changed |",
+        "|" + "---|" * 4,
+        *(
+            f"| {row['pairs']:,} | "
+            + " | ".join(f"{row[way]:.2f} s" for way in ("texts read", "compared", "looked at"))
+            + " |"
+            for row in rows
+        ),
         "",
         f"A line at a time, `split` and `strip` alone take {plain['reading']:.1f} µs a pair, and the tokenizer, "
         f"asked for one text after the other, {plain['encoding']:.1f} µs.",

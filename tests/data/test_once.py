@@ -233,7 +233,8 @@ def split(rows: list[plain.Row], shares: tuple[float, float], *, key: int) -> di
 
 
 def assert_written(run: Prepared, files: dict[str, bytes]) -> None:
-    assert files.keys() | {"tokenizers.json"} == {path.name for path in (run.folder / "data").iterdir()}
+    others = {"tokenizers.json", "held_out.json", "stamps.json"}
+    assert files.keys() | others == {path.name for path in (run.folder / "data").iterdir()}
     for name, content in files.items():
         assert (run.folder / "data" / name).read_bytes() == content, name
 

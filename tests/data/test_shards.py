@@ -101,3 +101,38 @@ def test_a_run_is_trained_on_a_pattern_and_resumed(tmp_path: Path) -> None:
     (tmp_path / "shards" / "part-7.parquet").write_bytes((tmp_path / "shards" / "part-0.parquet").read_bytes())
     with pytest.raises(clearhead.DataError, match="the data have changed"):
         clearhead.train(output=tmp_path / "run", steps=4, resume=True)
+
+
+def test_a_header_in_a_later_file_is_noted(tmp_path: Path) -> None:
+    """The first file says nothing of it: line 1 of the second is left out, and its owner should know."""
+    for number, header in enumerate(("", "source\ttarget\n", "source\ttarget\n", "")):
+        rows = PAIRS_OF[60 * number : 60 * (number + 1)]
+        (tmp_path / f"part-{number}.tsv").write_text(header + "".join(f"{a}\t{b}\n" for a, b in rows))
+    notes = read_corpus(DataSpec(train=str(tmp_path / "*.tsv")), PAIRS).notes
+    assert [note for note in notes if "begins with a header" in note] == [
+        f"{tmp_path}/part-1.tsv: begins with a header, too, and so do 1 of the files after it"
+    ]
+    for number in (1, 2):
+        (tmp_path / f"part-{number}.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS_OF[:60]))
+    assert not any(
+        "begins with a header" in note for note in read_corpus(DataSpec(train=str(tmp_path / "*.tsv")), PAIRS).notes
+    )
+
+
+def test_two_patterns_name_parallel_files(tmp_path: Path) -> None:
+    """Those of either side in the order of their names; the same examples, lines counted through, as from one file."""
+    whole = tmp_path / "whole.tsv"
+    whole.write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS_OF))
+    for number in range(3):
+        rows = PAIRS_OF[100 * number : 100 * (number + 1)]
+        for side, name in enumerate(("de", "en")):
+            (tmp_path / f"part-{number}.{name}").write_text("".join(f"{pair[side]}\n" for pair in rows))
+    spec = DataSpec(train=[str(tmp_path / "*.de"), str(tmp_path / "*.en")])
+    expected, found = read_corpus(DataSpec(train=str(whole)), PAIRS), read_corpus(spec, PAIRS)
+    assert list(found.train()) == list(expected.train())
+    assert found.dev == expected.dev
+    assert any("3 files" in note for note in found.notes)
+    assert read_corpus(spec, PAIRS).fingerprint() == found.fingerprint()
+    (tmp_path / "part-2.en").unlink()
+    with pytest.raises(DataError, match=r"names 3 files, and .* 2: each needs its counterpart"):
+        read_corpus(spec, PAIRS)

@@ -8,13 +8,13 @@ Shapes: b batch, n queries, m keys, h heads.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from clearhead.attention.blockwise import Distances
+from clearhead.attention.once import once
 from clearhead.positions import DistanceBias, RelativePosition, Tables, last_positions, neighbouring_distances
 
 
@@ -79,7 +79,8 @@ class AttentionContext:
     """Positions of the keys."""
     pairs: Bool[Tensor, "..."] | None = None
     """True where a query may attend to a key, beside ``valid`` and ``causal``; broadcasts to (b, h, n, m)."""
-    shared: Shared = field(default_factory=Shared, repr=False, compare=False)
+    # a function, as torch.compile does not go through a class that makes itself
+    shared: Shared = field(default_factory=lambda: Shared(), repr=False, compare=False)  # noqa: PLW0108
     """Tensors computed from the fields above, once for all layers; leave it at its default."""
 
     def with_scheme(self, scheme: RelativePosition) -> "AttentionContext":
@@ -114,14 +115,14 @@ class AttentionContext:
 
     # ---- position terms ----
 
-    @cached_property
+    @once
     def bias(self) -> Float[Tensor, "... h n m"] | None:
         """The scheme's bias, added to the scaled scores."""
         if self.scheme is None or self.queries is None or self.keys is None:
             return None
         return self.scheme.bias(self.queries, self.keys)
 
-    @cached_property
+    @once
     def bias_of_distance(self) -> Float[Tensor, "h r"] | None:
         """``bias`` for each distance i − j, from the lowest, if it depends on the distance alone; −∞ for later keys."""
         if not isinstance(self.scheme, DistanceBias) or (positions := self._one_for_all) is None:
@@ -130,7 +131,7 @@ class AttentionContext:
         bias = self.scheme.of_distance(distances)
         return bias.masked_fill(distances > 0, -torch.inf) if self.causal else bias
 
-    @cached_property
+    @once
     def in_blocks(self) -> tuple[Tables, Distances, int] | None:
         """The scheme's tables by distance i − j, their distances, and the first query's position, for blocks."""
         if self.scheme is None or (far := self.scheme.alike_beyond) is None or (positions := self._one_for_all) is None:

@@ -109,7 +109,8 @@ def _needs_no_weights(method: Method, m: int) -> bool:
         return False
     if method.cap is not None:
         return False
-    return method.path == "fused" or not torch.is_grad_enabled() or m > FEW_KEYS
+    # a compiled graph is for any number of keys
+    return method.path == "fused" or torch.compiler.is_compiling() or not torch.is_grad_enabled() or m > FEW_KEYS
 
 
 def _explicit(method: Method, query: Tensor, keys: Tensor, values: Tensor, context: AttentionContext) -> Tensor:

@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -31,6 +32,8 @@ class Dropout(nn.Module):
             return x
         if dropped == 2**16:
             return x * 0.0
+        if torch.compiler.is_compiling():  # a compiled graph draws its numbers where it uses them
+            return F.dropout(x, dropped / 2**16)
         draws = torch.empty(math.ceil(x.numel() / 4), dtype=torch.int64, device=x.device).random_(-(2**63), None)
         sixteen = draws.view(torch.int16)[: x.numel()].view(x.shape)  # each of −2¹⁵ … 2¹⁵ − 1 is as likely
         keep = (sixteen >= dropped - 2**15).to(x.dtype)

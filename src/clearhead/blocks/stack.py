@@ -5,7 +5,6 @@ Shapes: b batch, n tokens, d features; m tokens and k features of the memory; t 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -15,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from clearhead.attention import AttentionContext, Cache
 from clearhead.attention.context import Shared
+from clearhead.attention.once import once
 from clearhead.blocks.convolution import ConvolutionLayer
 from clearhead.blocks.embedding import Embedding
 from clearhead.blocks.layer import Layer
@@ -37,7 +37,7 @@ class Memory:
         """The context for cross-attention by queries at these positions."""
         return AttentionContext(valid=self.valid, queries=queries, keys=self._positions)
 
-    @cached_property
+    @once
     def _positions(self) -> Int[Tensor, "m"] | Int[Tensor, "b m"]:
         return positions_of(self.states.shape[1], self.valid, self.states.device)
 

@@ -138,6 +138,7 @@ def _totals(cost: ModelFormulas, at: Viewpoint) -> list[list[Cell]]:
     way = "" if cost.fused.saved == cost.saved else ", attention fused"
     way += ", layers computed again" if training.recompute else ""
     way += "; of float32, bfloat16 keeps less" if training.precision == "bfloat16" else ""
+    way += "; not compiled, a graph chooses what it keeps" if training.compile else ""
     rows.append(["activations", size(cost.fused.saved), f"kept for the backward pass{way}"])
     if caches:
         bytes_ = words(cost.step.cache, SHORT, "keys and values")

@@ -42,6 +42,7 @@ from clearhead.data.formats import (
 )
 from clearhead.data.framing import Framing
 from clearhead.data.given import GIVEN, write_given
+from clearhead.data.held_out import corpus_without_training, held_out_table
 from clearhead.data.imported import ImportedTokenizer
 from clearhead.data.inputs import STDIN, open_input, reads_once, shown_input
 from clearhead.data.labels import training_labels, unknown_labels, with_known_labels
@@ -122,12 +123,14 @@ __all__ = [
     "check_corpus",
     "codecs_of",
     "column_names",
+    "corpus_without_training",
     "decoded",
     "family_of_columns",
     "files_of",
     "first_line",
     "format_of",
     "gap_batch",
+    "held_out_table",
     "is_json",
     "is_table",
     "kind_of",

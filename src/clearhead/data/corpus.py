@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clearhead.data.examples import Example
-from clearhead.data.fingerprint import Fingerprint, Shares
+from clearhead.data.fingerprint import Fingerprint, KnownFingerprint, Shares
 from clearhead.data.formats import Block, Format, Scan, ScanPart, Where, files_of, shown
 from clearhead.data.hashing import hashes
 from clearhead.data.layout import Layout
 from clearhead.data.lines import Watch
 from clearhead.data.skipped import BadLine, Skipped
-from clearhead.data.spool import Spool, SpooledBlock
+from clearhead.data.spool import Spool, SpooledBlock, Unread
 from clearhead.data.tasks import task_examples
 from clearhead.data.working import Progress, TextBlocks, unwatched
 from clearhead.errors import DataError
@@ -45,9 +45,9 @@ class Corpus(Generic[E]):
     skipped: Skipped
     train_size: int
     _shares: Shares
-    _spool: Spool
+    _spool: Spool | Unread
     """All examples of the training file, those of dev and test among them."""
-    _fingerprint: Fingerprint
+    _fingerprint: Fingerprint | KnownFingerprint
     notes: tuple[str, ...] = ()
     """What was decided about the files that their owner should know: a header, columns by name, likely labels."""
     workers: int = 1
@@ -127,7 +127,7 @@ def read_corpus(
     skipped, few = Skipped(), _FewValues(format)
     fingerprint = Fingerprint(spec, shares_of(spec, 0))
     spool, total, notes = Spool(shown(spec.train or ""), folder), 0, []
-    layout = None
+    layout, scan = None, None
     if spec.task != "none" or spec.train is None:
         blocks: Iterator[SpooledBlock] = (_packed(block, format) for block in _task_blocks(spec, format))
     else:
@@ -135,11 +135,12 @@ def read_corpus(
         watching = _counting(fingerprint.watching, spec.train, progress) if large else fingerprint.watching
         scan = Scan(format, spec.train, watching)
         blocks, layout = _good(scan, skipped, workers if large else 1), scan.layout
-        notes += scan.notes
     for block in blocks:
         few.watch(block)
         spool.add(block)
         total += len(block)
+    if scan is not None:
+        notes += scan.notes
     if spec.train is not None:
         format.refuse_strange(spec.train, total, skipped, spec.bad_lines)
     shares = shares_of(spec, total)

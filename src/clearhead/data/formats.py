@@ -162,21 +162,23 @@ class Scan(Generic[E]):
         self.format, self._watching = format, watching
         self.layout: Layout | None = None
         """How the examples stand in the file, or in the first of several; parallel files have none."""
-        self._files = files_of(where) if isinstance(where, str) else []
-        self._first: OneFile | TableFile | TwoFiles
-        if isinstance(where, str):
-            self._first = self._opened(self._files[0])
-            self.layout = self._first.layout
-        elif format.parallel:
-            self._first = TwoFiles(where, format.columns, [watching and watching(file) for file in where])
-        else:
+        self._headed: list[str] = []
+        """Files after the first that begin with a header, of those that were opened so far."""
+        if not isinstance(where, str) and not format.parallel:
             raise DataError(f"{shown(where)}: {format.name} stand in one file, not in two")
+        self._files: list[Where] = [*files_of(where)] if isinstance(where, str) else [*_side_by_side(where)]
+        self._first = self._opened(self._files[0])
+        if not isinstance(self._first, TwoFiles):
+            self.layout = self._first.layout
 
     @property
     def notes(self) -> list[str]:
-        """What was decided about the layout that the reader should know."""
+        """What was decided about the layout that the reader should know; of later files, once they are read."""
         several = [f"{len(self._files)} files, whose lines are counted through"] if len(self._files) > 1 else []
-        return [*several, *noted(self.layout)]
+        later = [f"{self._headed[0]}: begins with a header, too"] if self._headed else []
+        if len(self._headed) > 1:
+            later = [f"{later[0]}, and so do {len(self._headed) - 1} of the files after it"]
+        return [*several, *noted(self.layout), *later]
 
     def blocks(self) -> Iterator[tuple[Block, list[BadLine]]]:
         """The examples in blocks, each with the lines among them that are none."""
@@ -188,9 +190,11 @@ class Scan(Generic[E]):
         Only lines that do not belong together are left to be parsed there; those of CSV and of parallel files do.
         """
         before, rows = 0, self._first
-        for number in range(max(1, len(self._files))):
+        for number in range(len(self._files)):
             if number:
                 rows = self._opened(self._files[number])
+                if isinstance(rows, OneFile) and rows.layout.header:
+                    self._headed.append(shown(self._files[number]))
             seen = 0
             if isinstance(rows, OneFile) and rows.by_lines:
                 for lines in rows.parts:
@@ -216,8 +220,11 @@ class Scan(Generic[E]):
         ((block, bad),) = self._gathered(parser.rows(enumerate(lines, start=first)), whole=True)
         return _moved(block, part.before), bad
 
-    def _opened(self, file: str) -> OneFile | TableFile:
-        watch = None if self._watching is None else self._watching(file)
+    def _opened(self, file: Where) -> OneFile | TableFile | TwoFiles:
+        watching = self._watching
+        if not isinstance(file, str):
+            return TwoFiles(file, self.format.columns, [watching and watching(side) for side in file])
+        watch = None if watching is None else watching(file)
         return (TableFile if is_table(file) else OneFile)(file, self.format.columns, self.format.take, watch)
 
     def _gathered(self, rows: Iterable[Row], *, whole: bool = False) -> Iterator[tuple[Block, list[BadLine]]]:
@@ -261,6 +268,14 @@ def _moved(block: Block, lines: int) -> Block:
 def files_of(where: str) -> list[str]:
     """The files that a name, or a pattern, stands for."""
     return list(map(str, matching(where))) or [where]
+
+
+def _side_by_side(sides: Sequence[str]) -> list[list[str]]:
+    """Parallel files; the files of two patterns in the order of their names, the first beside the first."""
+    left, right = map(files_of, sides)
+    if len(left) != len(right):
+        raise DataError(f"{sides[0]} names {len(left)} files, and {sides[1]} {len(right)}: each needs its counterpart")
+    return [[one, other] for one, other in zip(left, right, strict=True)]
 
 
 def noted(layout: Layout | None) -> list[str]:

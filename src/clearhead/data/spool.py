@@ -133,3 +133,15 @@ class Spool:
             f"{self._name}: its examples do not fit into {place}, where they are kept to be read again "
             f"({shown_bytes(self._size)} so far, {reason}): {way_out}"
         )
+
+
+class Unread:
+    """Stands for training examples that were not read: whoever asks for their texts has made a mistake."""
+
+    size = 0
+
+    def release(self) -> None:
+        """Nothing to give back."""
+
+    def __iter__(self) -> Iterator[SpooledBlock]:
+        raise AssertionError("the training examples of this corpus were encoded before, and are not read again")

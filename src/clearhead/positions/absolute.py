@@ -92,10 +92,14 @@ class SinusoidalPosition(AbsolutePosition):
         positions, end = (positions + self.offset, end + self.offset) if self.offset else (positions, end)
         if is_exporting():  # a table of a fixed length would be the end of the graph's reach
             return _sinusoids_at(positions, self.width, layout=self.layout, base=self.base).to(self.table.dtype)
+        self.reach(end)
+        return self.table[positions]
+
+    def reach(self, end: int) -> None:
+        """Make the table long enough for positions below ``end``."""
         if end > len(self.table):
             with torch.inference_mode(mode=False):  # the buffer must also work outside of inference mode later
                 self.table = self._rows(2 ** math.ceil(math.log2(end))).to(self.table)
-        return self.table[positions]
 
 
 class LearnedPosition(AbsolutePosition):

@@ -11,8 +11,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from clearhead.positions.branching import is_exporting
-
 
 class AbsolutePosition(nn.Module):
     """A vector for each position, added to the token embeddings."""
@@ -24,7 +22,7 @@ class AbsolutePosition(nn.Module):
 
 def by_distance(values: Float[Tensor, "*c r"], keys: int) -> Float[Tensor, "*c n m"]:
     """Expand the values of r = n + m − 1 consecutive distances to all pairs: entry (i, j) is value j − i + n − 1."""
-    if is_exporting():  # other engines have no windows of an open length
+    if torch.compiler.is_compiling():  # other engines have no windows of an open length, nor has a compiled graph
         queries = values.shape[-1] - keys + 1
         rows = torch.arange(queries - 1, -1, -1, device=values.device)
         return values[..., rows.unsqueeze(-1) + torch.arange(keys, device=values.device)]

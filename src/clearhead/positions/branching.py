@@ -16,7 +16,7 @@ def may_branch(values: Tensor) -> bool:
     A GPU would have to be waited for, the meta device has no values, and a recorded graph will run on others. Callers
     then take the way that is right in all cases, which is not always the fastest one.
     """
-    return values.device.type == "cpu" and not is_exporting()
+    return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 @contextmanager
@@ -30,8 +30,12 @@ def right_padded() -> Iterator[None]:
 
 
 def is_right_padded() -> bool:
-    """Whether that was promised."""
+    """Whether that was promised; a compiled graph keeps the promise under which it was recorded."""
     return _right_padded.get()
+
+
+# what torch.compiler.assume_constant_result does, which would import the compiler, for seconds
+vars(is_right_padded)["_dynamo_marked_constant"] = True
 
 
 def is_exporting() -> bool:

@@ -378,6 +378,12 @@ class Recipe(Spec):
             yield "data.task", f"has {has}, and this model, of family {family}, learns from {learns}"
         if self.decoding.dictionary and self.data.task != "g2p-en":
             yield "decoding.dictionary", "only a model of the task g2p-en, as g2p-en itself, has a dictionary"
+        stacks = [name for name, part in self.model if getattr(part, "kind", None) == "recurrent"]
+        if self.training.compile and stacks:
+            yield (
+                "training.compile",
+                f"a recurrent {stacks[0]} goes token by token, which torch cannot compile for any length",
+            )
         several = 1 if learns in ("texts", "gaps") else 2
         if self.data.columns is not None and len(self.data.columns) != several:
             yield "data.columns", f"a model of family {family} learns from {('one column', 'two columns')[several - 1]}"

@@ -157,6 +157,9 @@ class TrainingSpec(Spec):
     recompute: bool = False
     """Keep only the input of each layer for the backward pass, and compute the rest again: less memory, a third more
     work, and the same numbers."""
+    compile: bool = False
+    """Let torch compile the model's forward and backward pass before the first step (torch.compile), once for batches
+    of any size. Needs a C++ compiler on a CPU; not for recurrent parts, nor with recompute or fsdp."""
     prefetch: bool | None = None
     """Make the next batch in a thread while the device computes; without it on a GPU, where it helps."""
     parallel: Literal["auto", "ddp", "fsdp"] = "auto"
@@ -182,6 +185,13 @@ class TrainingSpec(Spec):
                 yield "replans", f"[{step}, {steps}, …] is not possible: steps rise, and no run ends before it is there"
                 break
             after = step
+        if self.compile and self.recompute:
+            yield "recompute", "not with training.compile, which decides by itself what is computed again"
+        if self.compile and self.parallel == "fsdp":
+            yield (
+                "parallel",
+                "fsdp not with training.compile, whose graph cannot wait for the parts of a layer: use ddp",
+            )
         if self.masking.masked + self.masking.random > 1:
             yield "masking.random", f"together with masking.masked ({self.masking.masked}) more than all hidden tokens"
 

@@ -22,7 +22,7 @@ def placed(model: Model, spec: TrainingSpec, device: torch.device | None = None)
     return model.to(device or pick_device(spec.device))
 
 
-def loss_of(objective: Objective[Any, Any, Any], model: Model, batch: Any, spec: TrainingSpec) -> Tensor:
+def loss_of(objective: Objective[Any, Any, Any], model: Any, batch: Any, spec: TrainingSpec) -> Tensor:
     """The summed loss of a batch, computed on the model's device in the precision of the run.
 
     With bfloat16, products are computed in it (torch's autocast); weights, optimizer and loss stay in float32.

@@ -18,6 +18,7 @@ from clearhead.blocks import Stack
 from clearhead.errors import ClearheadError, PartnerError
 from clearhead.models import Model
 from clearhead.recipe import TrainingSpec
+from clearhead.training.compiling import compiled
 from clearhead.training.hardware import loss_of
 from clearhead.training.objectives import Objective
 from clearhead.training.process_group import ProcessGroup, partners
@@ -69,10 +70,12 @@ class Learner(nn.Module):
     def __init__(self, model: Model, objective: Objective[Any, Any, Any], spec: TrainingSpec) -> None:
         super().__init__()
         self.model, self.objective, self.spec = model, objective, spec
+        self.computing = compiled(model, objective) if spec.compile else model
+        """The model, or its compiled form, which has the same weights."""
 
     def forward(self, batch: Any) -> Tensor:
         """The summed loss of a batch."""
-        return loss_of(self.objective, self.model, batch, self.spec)
+        return loss_of(self.objective, self.computing, batch, self.spec)
 
 
 def replicated(learner: Learner) -> DistributedDataParallel:
@@ -102,6 +105,8 @@ def sharded(learner: Learner, device: torch.device) -> "FSDPModule":
 
     if not hasattr(FSDPModule, "set_reduce_scatter_unused_params"):
         raise ClearheadError(f"training.parallel=fsdp needs torch 2.13, this is {torch.__version__}: use ddp")
+    if learner.spec.compile:  # chosen by auto
+        raise PartnerError("training.parallel=fsdp: not with training.compile: use ddp, or leave training.compile out")
     if not is_divisible(learner):
         raise PartnerError("training.parallel=fsdp: layers that share weights cannot be divided: use ddp")
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))

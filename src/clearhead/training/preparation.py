@@ -19,7 +19,19 @@ from typing import Any
 
 import torch
 
-from clearhead.data import GIVEN, Corpus, Encoded, Progress, codecs_of, format_of, read_corpus, unwatched
+from clearhead.data import (
+    GIVEN,
+    Corpus,
+    Encoded,
+    Progress,
+    codecs_of,
+    corpus_without_training,
+    files_of,
+    format_of,
+    held_out_table,
+    read_corpus,
+    unwatched,
+)
 from clearhead.errors import DamagedFile, DataError, NewerFile, Problem, RecipeError
 from clearhead.files import write_whole
 from clearhead.locks import held
@@ -35,6 +47,7 @@ from clearhead.training.optimizer import make_optimizers
 from clearhead.training.planning import epoch_plan
 from clearhead.training.process_group import SINGLE, ProcessGroup, threads_for_each
 from clearhead.training.resolving import with_dropout, with_precision, with_shuffle, with_smoothing
+from clearhead.training.stamps import Stamps, read_stamps, stamps_of, write_stamps
 from clearhead.training.start import FILE, Start, begun
 from clearhead.training.tuning import frozen_though_new, require_tunable, tuned, with_new_parts
 
@@ -46,6 +59,7 @@ FEWEST_EVALUATIONS, MOST_EVALUATIONS = 4, 20
 """Evaluations on dev in a run with a budget in minutes: one in three minutes, within these bounds."""
 _UNFINISHED = ".preparing"
 _TOKENIZERS = "tokenizers.json"
+_HELD_OUT = "held_out.json"
 
 _DECIDES = (
     "seed",
@@ -61,6 +75,7 @@ _DECIDES = (
     "adapters",
     "precision",
     "tf32",
+    "compile",
     "shuffle",
 )
 """Settings of training that every step depends on; those that are not set are not part of a recipe's table."""
@@ -82,6 +97,13 @@ class Prepared:
     manifest: Manifest
     notes: tuple[str, ...] = ()
     """What was found damaged and put right, to be told."""
+    stamps: Stamps | None = None
+    """How old and how large its files were before they were found right; None if that is noted already."""
+
+    def note_files(self) -> None:
+        """Keep the stamps, so that files that stay as they are need not be read when the run is opened again."""
+        if self.stamps is not None and os.access(self.folder / "data", os.W_OK):
+            write_stamps(self.folder / "data", self.stamps)
 
     @property
     def identity(self) -> str:
@@ -121,6 +143,7 @@ def prepare(
     """
     notes: list[str] = []
     with held(folder):
+        stamps = stamps_of(_sources(recipe))  # before it is read: what changes meanwhile is read again
         corpus = _read(recipe, folder, progress)
         asked = recipe_table(recipe)
         known = None if start is None else start.known()
@@ -155,6 +178,7 @@ def prepare(
             for name in files:
                 _move(made / name, folder / "data" / name)
         write_manifest(folder, manifest)
+        write_stamps(folder / "data", stamps.joined(stamps_of(_prepared_files(folder, manifest))))
         write_whole(folder / "recipe.toml", recipe_toml(recipe).encode())
         corpus.release()
         objective = objective_of(recipe)
@@ -162,11 +186,12 @@ def prepare(
         return Prepared(folder, recipe, corpus, codecs, examples, objective, manifest, tuple(notes))
 
 
-def reopen(folder: Path) -> Prepared:
+def reopen(folder: Path, *, leads: bool = True) -> Prepared:
     """What ``prepare`` left in a run folder, compared with its checksums.
 
     Prepared data that are damaged are made again. Data that have changed since, and a recipe that was edited, are
-    refused.
+    refused. Files that are as large and as old as when they were read are not read again; of several processes only
+    the one that ``leads`` looks at the texts at all.
     """
     notes: list[str] = []
     corpus: Corpus[Any] | None = None
@@ -179,7 +204,11 @@ def reopen(folder: Path) -> Prepared:
         manifest, corpus = _adopted(folder)
         notes.append(f"{lost}; rebuilt from recipe.toml and the data, which fit together")
     recipe = _recipe(folder, manifest, notes)
+    stamps = stamps_of([*_sources(recipe), *_prepared_files(folder, manifest)])
     objective = objective_of(recipe)
+    if corpus is None and (known := _known(folder, manifest, recipe, leads=leads)) is not None:
+        codecs, examples = _read_codecs(folder), objective.open(folder / "data")
+        return Prepared(folder, recipe, known, codecs, examples, objective, manifest, tuple(notes), stamps)
     if corpus is None:
         _require_input(folder, manifest, recipe)
         corpus = _read(recipe, folder)
@@ -188,8 +217,45 @@ def reopen(folder: Path) -> Prepared:
         corpus = objective.admitted(corpus)
     notes += _restored(folder, manifest, corpus, objective)
     corpus.release()
-    codecs = _read_codecs(folder)
-    return Prepared(folder, recipe, corpus, codecs, objective.open(folder / "data"), objective, manifest, tuple(notes))
+    codecs, examples = _read_codecs(folder), objective.open(folder / "data")
+    return Prepared(folder, recipe, corpus, codecs, examples, objective, manifest, tuple(notes), stamps)
+
+
+def _known(folder: Path, manifest: Manifest, recipe: Recipe, *, leads: bool) -> Corpus[Any] | None:
+    """The corpus without its training examples, if nothing has changed since they were encoded; None if all is read.
+
+    Encoded examples that have changed, or whose stamps are not known, are compared with their checksums.
+    """
+    data, stamps = folder / "data", read_stamps(folder / "data")
+    sources = _sources(recipe)
+    if _HELD_OUT not in manifest.files or not sources or damage(data / _HELD_OUT, manifest.files[_HELD_OUT]):
+        return None
+    table = json.loads((data / _HELD_OUT).read_bytes())
+    same = set(table["files"]) == set(map(str, sources)) and all(map(stamps.unchanged, sources))
+    if table["fingerprint"] != manifest.fingerprint or (leads and not same):
+        return None
+    doubtful = [name for name in manifest.files if not stamps.unchanged(data / name)]
+    if any(damage(data / name, manifest.files[name]) for name in doubtful):
+        return None
+    return corpus_without_training(table, recipe.data, format_of(recipe.model))
+
+
+def _sources(recipe: Recipe) -> list[Path]:
+    """The files of the data; none for a task, which is small, and whose text comes from elsewhere."""
+    spec = recipe.data
+    named = [where for where in (spec.train, spec.dev, spec.test) if where is not None]
+    if spec.task != "none":
+        return []
+    return [
+        Path(file)
+        for where in named
+        for part in ([where] if isinstance(where, str) else where)
+        for file in files_of(part)
+    ]
+
+
+def _prepared_files(folder: Path, manifest: Manifest) -> list[Path]:
+    return [folder / "data" / name for name in manifest.files]
 
 
 def extend(run: Prepared, steps: int, at: int, evaluate_every: int) -> Prepared:
@@ -346,6 +412,8 @@ def _adopted(folder: Path) -> tuple[Manifest, Corpus[Any]]:
     with held(folder), _unfinished(folder) as made:
         _write(corpus, codecs, objective, made)
         files = {made_again.name: checksum_of(made_again) for made_again in sorted(made.iterdir())}
+        if not (data / _HELD_OUT).exists():  # the run is older than that
+            _move(made / _HELD_OUT, data / _HELD_OUT)
         for name, expected in files.items():
             if problem := damage(data / name, expected):
                 raise DamagedFile(
@@ -361,10 +429,11 @@ def _adopted(folder: Path) -> tuple[Manifest, Corpus[Any]]:
 
 
 def _write(corpus: Corpus[Any], codecs: Codecs, objective: Objective[Any, Any, Any], folder: Path) -> None:
-    """Encoded examples and tokenizers."""
+    """Encoded examples, tokenizers, and the examples of dev and test."""
     objective.write(corpus, codecs, folder)
     kept = {"tokenizers": _tokenizers(codecs), "fingerprint": corpus.fingerprint()}
     write_whole(folder / _TOKENIZERS, json.dumps(kept, ensure_ascii=False).encode())
+    write_whole(folder / _HELD_OUT, json.dumps(held_out_table(corpus)).encode())
 
 
 def _codecs_again(folder: Path, corpus: Corpus[Any], objective: Objective[Any, Any, Any]) -> Codecs:

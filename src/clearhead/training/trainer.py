@@ -156,7 +156,9 @@ class Trainer:
         self.folder, self.evaluate, self.metric = folder, evaluate, metric
         self.save_best, self.report, self.group = save_best, report, group
         self._frame = frame_of(model) if kind == "fsdp" else None
-        self.source = GradientSource(kind, Learner(model, objective, spec), group, self.device)
+        learner = Learner(model, objective, spec)
+        self._computing = learner.computing
+        self.source = GradientSource(kind, learner, group, self.device)
         self.average = _still_copy(model, self._frame) if spec.average else model
         self._moving: list[tuple[Tensor, Tensor]] = [
             (own_part(mean), own_part(parameter))
@@ -530,7 +532,7 @@ class Trainer:
 
         self.model.train()
         with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-            loss = loss_of(self.objective, self.model, batch, self.spec)
+            loss = loss_of(self.objective, self._computing, batch, self.spec)
         del loss
         set_random_states(state, self.device)
         return sum(kept.values())

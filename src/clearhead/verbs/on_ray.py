@@ -96,7 +96,16 @@ def _cluster() -> Iterator[Any]:
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     started: dict[str, Any] = {"address": "local", "include_dashboard": False, "object_store_memory": OBJECT_STORE}
-    ray.init(**quiet, **(started if here else {}))
+    try:
+        ray.init(**quiet, **(started if here else {}))
+    except (OSError, RuntimeError, ValueError) as error:
+        if here:
+            raise
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ClearheadError(
+            f"RAY_ADDRESS={os.environ['RAY_ADDRESS']}: no cluster of Ray can be joined there ({reason}): correct it, "
+            "or unset it to start one on this machine"
+        ) from None
     try:
         yield ray
     finally:

@@ -82,9 +82,10 @@ def _prepared(
     run, begun = None, False
     if group.leads:
         run, begun = opened(stated, folder, group, resume=resume, progress=_telling(listener or ignore))
+        run.note_files()
     begun = bool(group.from_leader(begun))
     _require_one_folder(folder, group)
-    return run or reopen(folder), begun
+    return run or reopen(folder, leads=False), begun
 
 
 def _require_one_folder(folder: Path, group: ProcessGroup) -> None:
