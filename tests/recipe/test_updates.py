@@ -23,6 +23,7 @@ from clearhead.recipe import (
 )
 from clearhead.training import preparation
 from clearhead.training.preparation import extend, prepare
+from clearhead.training.resolving import with_smoothing
 from tests.recipe.test_bounds import NASTY
 from tests.training.toy import FAMILIES, SMALL, write_pairs
 
@@ -72,7 +73,7 @@ def test_preparing_a_run_resolves_its_recipe_once(family: str, budget: str, reso
 
 def test_a_round_trip_would_be_counted(resolved: Count, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wrong variant of the test above: one step of the preparation reads the recipe again."""
-    update = preparation.with_smoothing
+    update = with_smoothing
     monkeypatch.setattr(preparation, "with_smoothing", lambda *given: recipe_from(recipe_table(update(*given))))
     data = write_pairs(tmp_path / "x.tsv", count=60)
     prepare(read_recipe(None, f'data.train="{data}"', "training.steps=3", *SMALL), tmp_path / "run")
