@@ -19,7 +19,7 @@ from clearhead.predictor import Filler, Labeller, Predictor, TextWriter, Unknown
 from tests.cli.typed import typed
 from tests.training.toy import FAMILIES, SMALL, write_pairs
 
-WORDS = ["abc", "gfedc", "a", "bbd", "ccdd", "abcdefg", "ge", "f"] * 4
+WORDS = ["abc", "gfedc", "a", "bbd", "ccdd", "abcdefg", "ge", "f"] * 2
 
 
 @pytest.fixture(scope="module")
