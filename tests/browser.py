@@ -39,21 +39,40 @@ def browser() -> Iterator[Any]:
         running.close()
 
 
+@pytest.fixture(scope="module")
+def tabs(browser: Any) -> list[Any]:
+    """Pages that a test is done with: the next one uses them again, as each takes a process to start.
+
+    Our pages store nothing, so that a tab that has left them remembers nothing of them.
+    """
+    return []
+
+
 @pytest.fixture
-def open_page(browser: Any) -> Iterator[Open]:
-    """A function that opens a page: ``open_page(path, width=1280, height=900, dark=False)``."""
-    contexts: list[Any] = []
+def open_page(browser: Any, tabs: list[Any]) -> Iterator[Open]:
+    """A function that opens a page: ``open_page(path, width=1280, height=900, dark=False)``.
+
+    More options are those of a context of the browser, which is then the page's own.
+    """
+    own: list[Any] = []
+    used: list[Any] = []
     complaints: list[str] = []
+
+    def note(said: Any) -> None:
+        if said.type == "error":
+            complaints.append(f"console: {said.text}")
+
+    def fail(error: Any) -> None:
+        complaints.append(f"error: {error}")
 
     def opened(where: Path | str, *, width: int = 1280, height: int = 900, dark: bool = False, **options: Any) -> Any:
         home = where.resolve().as_uri() if isinstance(where, Path) else where
-        scheme = "dark" if dark else "light"
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme, accept_downloads=True, **options
-        )
-        context.set_default_timeout(PATIENCE)
-        contexts.append(context)
-        page = context.new_page()
+        again = tabs and not options
+        page = tabs.pop() if again else browser.new_context(accept_downloads=True, **options).new_page()
+        (own if options else used).append(page)
+        page.set_default_timeout(PATIENCE)
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme="dark" if dark else "light")
         origin = "/".join(home.split("/")[:3]) if home.startswith("http") else home
 
         def check(route: Any) -> None:
@@ -64,14 +83,21 @@ def open_page(browser: Any) -> Iterator[Open]:
                 route.abort()
 
         page.route("**/*", check)
-        page.on("console", lambda said: complaints.append(f"console: {said.text}") if said.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page.on("console", note)
+        page.on("pageerror", fail)
         page.goto(home)
         return page
 
     yield opened
-    for context in contexts:
-        context.close()
+    for page in own:
+        page.context.close()
+    for page in used:
+        page.remove_listener("console", note)
+        page.remove_listener("pageerror", fail)
+        page.unroute_all()
+        page.mouse.move(0, 0)
+        page.goto("about:blank")
+        tabs.append(page)
     assert not complaints, "\n".join(complaints)
 
 

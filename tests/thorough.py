@@ -1,7 +1,7 @@
 """How many cases a test draws: some for `make test`, many for `make prove`, which sets ``CLEARHEAD_THOROUGH``."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 import pytest
@@ -19,3 +19,15 @@ def drawn(some: int, many: int, **more: Any) -> Callable[[Test], Test]:
         return marked
 
     return decorate
+
+
+def proved_later(cases: Iterable[Any], *, but: Collection[Any]) -> list[Any]:
+    """For ``parametrize``: all cases, of which ``make test`` runs those of ``but`` and ``make prove`` the others.
+
+    A name in ``but`` that is no case is an error, so that a case that is renamed is not lost.
+    """
+    cases = list(cases)
+    unknown = [case for case in but if case not in cases]
+    if unknown:
+        raise ValueError(f"no such cases: {unknown}")
+    return [case if case in but else pytest.param(case, marks=pytest.mark.prove) for case in cases]

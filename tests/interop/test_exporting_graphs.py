@@ -18,6 +18,7 @@ from clearhead.positions import absolute
 from clearhead.recipe import read_recipe
 from clearhead.training import prepare
 from tests.models.zoo import SIZES
+from tests.thorough import proved_later
 from tests.training.toy import write_pairs
 
 SMALL = [*SIZES, "model.layers=1", "model.width=8"]
@@ -41,7 +42,11 @@ def model_of(*overrides: str) -> SavedModel:
     return SavedModel(build(recipe, seed=1).eval(), recipe, {})
 
 
-@pytest.mark.parametrize("position", POSITIONS)
+TRACED = ("learned", "alibi", "t5", "rope, grouped queries")
+"""The others are traced by tests below (sinusoids, Shaw's, disentangled), or within one of these (RoPE)."""
+
+
+@pytest.mark.parametrize("position", proved_later(POSITIONS, but=TRACED))
 def test_torch_export_of_every_position(position: str) -> None:
     """A language model, fed at once and step by step, with padding on either side."""
     sample = make_sample(model_of("model.family=lm", *POSITIONS[position]))

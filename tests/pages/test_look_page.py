@@ -14,6 +14,7 @@ from clearhead.pages.packing import packed, unpacked
 from tests.browser import Open, violations
 from tests.inspection.test_view import FAMILIES, predictor, text_of
 from tests.pages.documents import DOCUMENTS, lm, seq2seq
+from tests.thorough import proved_later
 
 MOST_BYTES = 60_000
 BOUND = 1e-5
@@ -93,22 +94,28 @@ def test_the_script_is_small_and_the_page_names_no_address() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_is_accessible_and_fits(open_page: Open, tmp_path: Path, family: str) -> None:
-    """The page of a real view: no request, no error on the console (the fixture fails for either); axe finds nothing;
-    nothing sticks out."""
-    path = predictor(family).look(text_of(family)).save(tmp_path / "look.html")
-    page = open_page(path, width=360, dark=True)
+    """The page of a real view: no request, no error on the console (the fixture fails for either); axe finds nothing
+    with all tables and a head open, narrow and dark; nothing sticks out, wide or narrow."""
+    page = open_page(predictor(family).look(text_of(family)).save(tmp_path / "look.html"), width=360, dark=True)
     page.wait_for_selector(".three .answer")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    if page.locator(".head").count():
+        page.locator(".head").first.click()
+    page.get_by_role("button", name="Table").evaluate_all("buttons => buttons.forEach(button => button.click())")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert violations(page) == []
     page.emulate_media(color_scheme="light")
     page.set_viewport_size({"width": 1280, "height": 900})
-    if page.locator(".head").count():
-        page.locator(".head").first.click()
-    for button in page.get_by_role("button", name="Table").all():
-        button.click()
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
-    assert violations(page) == []
     assert "Attention is not an explanation" in page.locator("footer").text_content()
+
+
+@pytest.mark.parametrize("family", proved_later(FAMILIES, but=["seq2seq"]))
+def test_drawn_figures_are_accessible_in_light_colours(open_page: Open, tmp_path: Path, family: str) -> None:
+    """Figures, not their tables; the colours are the same for all families."""
+    page = open_page(predictor(family).look(text_of(family)).save(tmp_path / "look.html"))
+    page.wait_for_selector(".three .answer")
+    assert violations(page) == []
 
 
 def test_from_where_when_and_who_are_pythons_numbers(shown: Shown) -> None:
@@ -325,14 +332,13 @@ def test_a_document_that_arrives_later_is_shown_too(browser: Any, tmp_path: Path
     context.close()
 
 
-def test_long_texts_are_drawn_soon(shown: Shown, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("length", proved_later([100, 512], but=[100]))
+def test_long_texts_are_drawn_soon(shown: Shown, capsys: pytest.CaptureFixture[str], length: int) -> None:
     """Prints the milliseconds to the first picture; a slow machine fails no test."""
-    for length in (100, 512):
-        words = " ".join(f"w{i}" for i in range(length - 1)) + " </s>"
-        layers, heads = (2, 4) if length == 100 else (1, 1)
-        document = seq2seq(words, words, layers=layers, heads=heads)
-        page = shown(document)
-        took = page.evaluate("performance.getEntriesByName('first-picture')[0]?.startTime")
-        with capsys.disabled():
-            print(f"\nfirst picture, {length} tokens: {took:.0f} ms")
-        assert page.locator(".ribbons").get_attribute("data-layout") == "columns"
+    words = " ".join(f"w{i}" for i in range(length - 1)) + " </s>"
+    layers, heads = (2, 4) if length == 100 else (1, 1)
+    page = shown(seq2seq(words, words, layers=layers, heads=heads))
+    took = page.evaluate("performance.getEntriesByName('first-picture')[0]?.startTime")
+    with capsys.disabled():
+        print(f"\nfirst picture, {length} tokens: {took:.0f} ms")
+    assert page.locator(".ribbons").get_attribute("data-layout") == "columns"

@@ -15,11 +15,11 @@ import torch
 
 from clearhead.errors import ClearheadError
 from clearhead.models import Seq2Seq
-from clearhead.predictor import Filler, Labeller, Predictor, TextWriter, UnknownCharacters, load
+from clearhead.predictor import Engine, Filler, Labeller, Predictor, TextWriter, UnknownCharacters, load
 from tests.cli.typed import typed
 from tests.training.toy import FAMILIES, SMALL, write_pairs
 
-WORDS = ["abc", "gfedc", "a", "bbd", "ccdd", "abcdefg", "ge", "f"] * 4
+WORDS = ["abc", "gfedc", "a", "bbd", "ccdd", "abcdefg", "ge", "f"] * 2
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +126,16 @@ def test_another_process_answers_the_same(predictor: TextWriter, family: dict[st
         assert again.answers(texts) == family[name].answers(texts)
     changed = load_with(predictor, beam_size=1)
     assert pickle.loads(pickle.dumps(changed)).recipe.decoding.beam_size == 1
+
+
+def test_other_settings_share_the_weights(predictor: TextWriter, family: dict[str, Predictor]) -> None:
+    """Nothing is written out or built for them, and the settings of the first stay as they are."""
+    other = predictor.answering(beam_size=1)
+    assert other.model is predictor.model
+    assert predictor.recipe.decoding.beam_size > other.recipe.decoding.beam_size == 1
+    assert predictor.on_engine(Engine(predictor.model)).model is predictor.model
+    for one in family.values():
+        assert one.answering(batch_tokens=9).model is one.model
 
 
 def load_with(predictor: TextWriter, **settings: Any) -> TextWriter:

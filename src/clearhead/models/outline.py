@@ -43,11 +43,27 @@ _DRAWING = {
 }
 
 
+_sizes: dict[tuple[Any, str, torch.dtype], int] = {}
+"""Bytes of what was asked for: a program that loads or trains builds the same model more than once."""
+_MOST_SIZES = 256
+
+
 def model_bytes(spec: ModelSpec) -> int:
     """Bytes of a model's weights and tables.
 
     The layers of a stack are equal unless heads are removed, so two of them give the size of ten thousand.
     """
+    key = module_of(spec), spec.model_dump_json(), torch.get_default_dtype()
+    found = _sizes.get(key)
+    if found is None:
+        found = _measure(spec)
+        if len(_sizes) >= _MOST_SIZES:
+            _sizes.clear()
+        _sizes[key] = found
+    return found
+
+
+def _measure(spec: ModelSpec) -> int:
     deep = {name: part for name, part in _stacks(spec).items() if part.layers > _FEW}
     if not deep or not _equal_layers(spec):
         return _bytes(outline(spec))

@@ -158,6 +158,12 @@ class Predictor(ABC):
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
         """A text and its answer, or the ``target`` that is given, for inspection."""
 
+    def __copy__(self) -> Self:
+        """Share everything, above all the weights: Python would copy by ``__reduce__``, which writes them out."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the recipe, the tokenizers and the weights; everything else is made from them."""
         codecs = [codec.to_json() for codec in dict.fromkeys([self.source, self.target])] if self._reads_text else []
