@@ -107,10 +107,10 @@ MODELS: dict[str, list[str]] = {
 
 def saved(overrides: list[str]) -> SavedModel:
     """A model with random weights, biases among them."""
-    sizes = SIZES if "model.family=recurrent" not in overrides else [size for size in SIZES if "feed" not in size]
-    recipe = clearhead.read_recipe(
-        None, *(size for size in sizes if "heads" not in size or "recurrent" not in str(overrides)), *overrides
-    )
+    about = str(overrides)
+    unknown = ["feedforward"] * ("recurrent" in about or "convolutional" in about) + ["heads"] * ("recurrent" in about)
+    sizes = [size for size in SIZES if not any(word in size for word in unknown)]
+    recipe = clearhead.read_recipe(None, *sizes, *overrides)
     model = clearhead.build(recipe, seed=1).eval()
     random = torch.Generator().manual_seed(2)
     with torch.no_grad():
