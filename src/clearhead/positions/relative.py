@@ -161,7 +161,7 @@ class RotaryPosition(RelativePosition):
         base: the base of the frequencies. Default: 10,000.
         features: how many features are rotated, the first ones of a head; the others stay as they are. Default: all.
         slow: a function that slows frequencies down, for texts longer than those of training. Default: none.
-        magnitude: what the rotated features are multiplied by (YaRN). Default: 1.
+        magnitude: what the rotated features are multiplied by (YaRN). Default: None, they keep their length.
     """
 
     def __init__(
@@ -172,11 +172,11 @@ class RotaryPosition(RelativePosition):
         base: float = 10_000.0,
         features: int | None = None,
         slow: Callable[[Tensor], Tensor] | None = None,
-        magnitude: float = 1.0,
+        magnitude: float | None = None,
     ) -> None:
         super().__init__()
         self.layout, self.base, self.features, self.slow = layout, base, features or head_size, slow
-        self.magnitude = magnitude
+        self.magnitude = 1.0 if magnitude is None else magnitude
         self.rotates_all = self.features == head_size
 
     def frequencies(self, device: torch.device | None = None) -> Float[Tensor, "half"]:
