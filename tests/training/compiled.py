@@ -49,8 +49,8 @@ def graphs() -> int:
     return int(counters["stats"]["unique_graphs"])
 
 
-SOME = ["plain", "position t5", "position alibi", "disentangled v2", "local, window of 3", "attention linformer"]
-SOME += ["convolutional", "grouped queries", "norm rmsnorm", "position rope", "statistics over the sequence"]
+SOME = ["plain", "position t5", "disentangled v2", "local, window of 3", "position rope", "convolutional"]
+"""One for each way of attention that a graph may stumble over; the others are in `make prove`."""
 COMPILED = [name for name in [*zoo.VARIANTS, *zoo.RECURRENT] if name in zoo.VARIANTS or "recurrent" not in name]
 COMPILED = [name for name in COMPILED if name in zoo.VARIANTS or name.startswith("convolutional, ") or name in SOME]
 
@@ -97,7 +97,7 @@ def test_lengths_that_were_equal_by_chance_are_seen(monkeypatch: pytest.MonkeyPa
     assert graphs() > 1
 
 
-@pytest.mark.parametrize("family", ["seq2seq", *FAMILIES])
+@pytest.mark.parametrize("family", ["seq2seq", *FAMILIES] if THOROUGH else ["seq2seq", "classifier"])
 def test_a_compiled_run_has_the_losses_of_a_plain_one(family: str, tmp_path: Path) -> None:
     """To five digits, gradients and optimizer included; and it is no more than a few graphs."""
     path = FAMILIES.get(family, write_pairs)(tmp_path / "data.tsv", count=FEW)
