@@ -228,7 +228,7 @@ def test_a_language_model_shows_where_each_token_looks(shown: Shown) -> None:
     assert text.startswith("Thesunroseoverthecaféand")
     assert "nothing<had" in text
     choose(page, 12)
-    assert page.locator(".arc").count() > 0
+    page.locator(".arc").first.wait_for(state="attached")  # drawn with the next frame; fails if there is none
     assert [row[0] for row in numbers(page, "from-where")] == pytest.approx(
         share(document["norms"]["decoder"], 12)[:13], abs=BOUND
     )
