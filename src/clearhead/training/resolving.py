@@ -17,8 +17,8 @@ MOST_LISTED = 1_000_000
 """Training examples that are shuffled by a list, at most, unless the recipe says how."""
 FROM_WIDTH = 128
 """Width from which bfloat16 pays off on a CPU that multiplies it: below, conversions cost more than they save."""
-NUMBERS_TO_FORGET = 1200.0
-"""Parameters × passes for each token of the data at which the dropout of ``auto`` would reach 1."""
+LOAD_OF_FULL_DROPOUT = 1200.0
+"""The load, (parameters / training tokens) × passes, at which the dropout of ``auto`` would reach 1."""
 LEAST_DROPOUT, MOST_DROPOUT = 0.03, 0.3
 """Less than the first is not worth its time, and becomes 0."""
 
@@ -49,14 +49,14 @@ def with_precision(recipe: Recipe) -> Recipe:
 def with_dropout(recipe: Recipe, examples: Encoded) -> Recipe:
     """Resolve ``auto``: what has much room, sees little and sees it often would learn it by heart, and is hindered.
 
-    (parameters / tokens) × passes, over ``NUMBERS_TO_FORGET``.
+    The rate is the load, (parameters / tokens) × passes, over ``LOAD_OF_FULL_DROPOUT``.
     """
     spec = recipe.training
     assert spec.steps is not None
     tokens = float(np.max(np.sum([[side.sum() for side in sizes] for sizes in all_sizes(examples)], axis=0)))
     passes = spec.steps * spec.accumulate * spec.batch_tokens / tokens
     parameters = sum(weight.numel() for weight in outline(recipe.model).parameters())
-    rate = round(min(MOST_DROPOUT, parameters / tokens * passes / NUMBERS_TO_FORGET), 3)
+    rate = round(min(MOST_DROPOUT, parameters / tokens * passes / LOAD_OF_FULL_DROPOUT), 3)
     rate = rate if rate >= LEAST_DROPOUT else 0.0
     stacks = {name: part.with_dropout(rate) for name, part in recipe.model if isinstance(part, StackSpec)}
     return recipe.updated(model=recipe.model.replaced(**stacks))
