@@ -269,6 +269,7 @@ CASES = [
         for name, overrides in {
             **{name: OPTIONS[name] for name in ("plain", "free sizes", "position t5", "disentangled alone")},
             "disentangled across": [*PLACED, "model.cross.attention.kind=disentangled"],
+            "rope across": ["model.cross.position.kind=rope", "model.cross.position.features=4", *ROPED],
             "linformer": attention_overrides("linformer"),
             "another encoder": ["model.encoder.width=32", "model.encoder.heads=4", "model.decoder.layers=2"],
         }.items()

@@ -90,6 +90,7 @@ def test_capped_logits_are_left_to_the_model() -> None:
 
 
 BY_NUMPY = {"plain", "post norm", "no √d", "other heads across", "position learned", "position none"}
+BY_NUMPY |= {"position rope", "rope slowed down", "rope across", "rope in neighbours, and across"}
 """Variants of the zoo that the stepper for one line must take: were it to take none, nothing would be compared."""
 
 

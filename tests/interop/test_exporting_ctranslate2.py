@@ -63,6 +63,7 @@ def test_eight_bits_are_counted_and_leave_the_model_alone(tmp_path: Path) -> Non
         (["model.norm.eps_place=outside"], "ε inside the root"),
         (["model.feedforward.kind=outer"], "feedforward.kind is outer"),
         (["model.cross.attention.heads=4"], "cross.attention.heads differs"),
+        (["model.cross.position.kind=rope"], "cross-attention there knows no positions"),
         (["model.family=classifier"], "family classifier generates no text"),
         (["model.encoder.kind=convolutional"], "encoder.kind is convolutional"),
     ],

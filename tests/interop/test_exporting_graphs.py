@@ -58,7 +58,7 @@ def test_torch_export_of_every_position(position: str) -> None:
 
 def test_torch_export_of_an_encoder_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Right as it is; positions that are off by one in the graph alone are noticed."""
-    sample = make_sample(model_of("model.family=seq2seq"))
+    sample = make_sample(model_of("model.family=seq2seq", "model.cross.position.kind=rope"))
     assert compare(sample, ProgramEngine(trace_graphs(sample.model), sample)).holds(1e-5)
     right = absolute._sinusoids_at
     monkeypatch.setattr(absolute, "_sinusoids_at", lambda positions, *rest, **more: right(positions + 1, *rest, **more))
@@ -89,7 +89,8 @@ def test_onnxruntime_of_other_families(overrides: list[str], tmp_path: Path) -> 
 def test_an_encoder_decoder_answers_without_clearhead(tmp_path: Path) -> None:
     """answer.py imports numpy, onnxruntime and tokenizers alone, and gives the model's own greedy answers."""
     data = write_pairs(tmp_path / "pairs.tsv", 60)
-    ready = prepare(read_recipe(None, f'data.train="{data}"', *SMALL, "model.position.kind=t5"), tmp_path / "run")
+    positions = ["model.position.kind=t5", "model.cross.position.kind=rope"]
+    ready = prepare(read_recipe(None, f'data.train="{data}"', *SMALL, *positions), tmp_path / "run")
     saved = SavedModel(build(ready.recipe, seed=5).eval(), ready.recipe, ready.tokenizers)
     clearhead.save_model(saved, tmp_path / "model.safetensors")
     texts = ["abc", "gfa", "bade"]

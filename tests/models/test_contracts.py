@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clearhead.errors import RecipeError, TooLong
 from clearhead.models import Model, build
-from clearhead.positions import positions_of
+from clearhead.positions import RotaryPosition, positions_of
 from clearhead.recipe import kinds, read_recipe
 from tests.models.zoo import ABSOLUTE, ORDERED, RECURRENT, RECURRENT_LM, RELATIVE, SIDE_BY_SIDE, VARIANTS, make
 from tests.shapes import shapes_are_known
@@ -235,6 +235,27 @@ def test_L1_10_without_positions_a_model_sees_a_set(variant: str) -> None:
         assert_alike(unordered(ids[:, order]), unordered(ids)[:, order])
         ordered = make("encoder", variant, "model.position.kind=sinusoidal")
         assert not torch.allclose(ordered(ids[:, order]), ordered(ids)[:, order], atol=1e-3)
+
+
+def test_rope_across_knows_the_distance_between_two_sequences() -> None:
+    """L1.10, L2.11: no other order is known; both sequences shifted alike look the same, one alone does not."""
+    source, target = torch.tensor([[5, 6, 7, 8]]), torch.tensor([[1, 9, 4]])
+    logits: dict[str, Tensor] = {}
+    with torch.no_grad():
+        blind = make("seq2seq", "plain", "model.position.kind=none")
+        assert_alike(blind(source.flip(1), target), blind(source, target))
+        model = make("seq2seq", "rope across", "model.position.kind=none")
+        assert not torch.allclose(model(source.flip(1), target), model(source, target), atol=1e-3)
+        memory = model.encode(source)
+        scheme, rotate = model.decoder.cross_scheme, RotaryPosition.rotate
+        for name, shifts in {"none": (0, 0), "both": (3, 3), "source": (3, 0)}.items():
+            # the source has four tokens and the target three
+            scheme.rotate = lambda heads, positions, shifts=shifts: rotate(
+                scheme, heads, positions + shifts[int(positions.shape[-1] == 3)]
+            )
+            logits[name] = model.decoder(target, memory=memory)
+    assert_alike(logits["both"], logits["none"])
+    assert not torch.allclose(logits["source"], logits["none"], atol=1e-3)
 
 
 @pytest.mark.parametrize("variant", RELATIVE + ABSOLUTE)

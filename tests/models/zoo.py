@@ -74,6 +74,14 @@ VARIANTS: dict[str, list[str]] = {
         "model.position.factor=4",
         "model.position.original=16",
     ],
+    "rope across": ["model.cross.position.kind=rope"],
+    "rope in neighbours, and across": [
+        "model.position.kind=rope",
+        "model.position.layout=interleaved",
+        "model.cross.position.kind=rope",
+        "model.cross.position.base=100.0",
+        "model.cross.attention.heads=4",
+    ],
     "no first norm, no shifts": ["model.norm.first=false", "model.norm.shift=false", "model.embedding.norm=true"],
     "shared layers": ["model.shared=true"],
     "unscaled": ["model.attention.scale=none", "model.attention.bias=false"],
@@ -155,14 +163,23 @@ RECURRENT: dict[str, list[str]] = {
     "convolutional to recurrent": [
         *("model.encoder.kind=convolutional", "model.decoder.kind=recurrent", "model.decoder.attention.kind=luong"),
     ],
-    "local to convolutional": ["model.encoder.attention.kind=local", "model.decoder.kind=convolutional"],
+    "local to convolutional": [
+        *("model.encoder.attention.kind=local", "model.decoder.kind=convolutional"),
+        "model.cross.position.kind=rope",
+    ],
 }
 """Encoder-decoders with a recurrent or a convolutional part."""
 RECURRENT_LM = {f"{cell} alone": [*ALONE, f"model.cell={cell}"] for cell in ("gru", "lstm", "elman")}
 RECURRENT_LM["convolutional alone"] = ["model.family=lm", "model.decoder.kind=convolutional"]
 
 RELATIVE = [f"position {kind}" for kind in ("none", "t5", "alibi", "shaw", "rope")] + ["Shaw keys", "Shaw values"]
-RELATIVE += ["disentangled alone", "disentangled v2", "rope of some features", "rope slowed down"]
+RELATIVE += [
+    "disentangled alone",
+    "disentangled v2",
+    "rope of some features",
+    "rope slowed down",
+    "rope in neighbours, and across",
+]
 ABSOLUTE = ["position sinusoidal", "position learned"]
 ORDERED = [name for name in VARIANTS if any(word in name for word in ("informer", "isentangled", "local"))]
 """Attention that knows the order of its tokens by itself."""

@@ -31,6 +31,14 @@ def test_disentangled_attention_is_self_attention_without_other_positions() -> N
     assert (one["encoder position"], one["decoder position"]) == ("none", "sinusoidal")
 
 
+def test_positions_across_have_a_name_of_their_own() -> None:
+    """``model.position`` means the stacks; what the decoder knows of the source is ``model.cross.position``."""
+    stacks: Any = read_recipe("tiny", "model.position.kind=rope").model
+    assert (stacks.encoder.position.kind, stacks.cross.position.kind) == ("rope", "none")
+    across: Any = read_recipe("tiny", "model.cross.position.kind=rope").model
+    assert (across.encoder.position.kind, across.cross.position.kind) == ("sinusoidal", "rope")
+
+
 def test_it_costs_about_what_its_rivals_cost() -> None:
     """It also changed cross-attention, where nobody had asked for it."""
     sizes = ["model.layers=3", "model.vocabulary.source=60", "model.vocabulary.target=60"]

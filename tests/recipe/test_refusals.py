@@ -33,6 +33,23 @@ CLASS_TOKEN = ["model.patches.class_token=true", "model.pooling=first"]
             ["model.attention.projections=false", "model.attention.query_size=3"],
             "without projections a head is a slice of width / heads: give no sizes",
         ),
+        (["model.cross.position.kind=t5"], 'kind = "t5": t5 positions cannot act between two sequences: use rope'),
+        (
+            [
+                "model.cross.position.kind=rope",
+                "model.cross.attention.query_size=5",
+                "model.cross.attention.value_size=5",
+            ],
+            "the head size (5) must be even",
+        ),
+        (
+            ["model.cross.position.kind=rope", "model.cross.position.window_base=20"],
+            "cross-attention sees no windows: use base",
+        ),
+        (
+            ["model.cross.position.kind=rope", "model.decoder.kind=recurrent"],
+            "model.cross.position: a recurrent decoder looks at the encoder by settings of its own",
+        ),
         (
             ["model.cross.attention.projections=false", "model.encoder.width=128"],
             "without projections the memory (128) must be as wide as the queries (192)",

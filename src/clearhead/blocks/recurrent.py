@@ -21,7 +21,7 @@ from clearhead.constants import STATE_PARTS
 from clearhead.positions import NoPosition
 from clearhead.positions.numbering import is_left_aligned
 from clearhead.recipe import (
-    AttentionSpec,
+    CrossSpec,
     EmbeddingSpec,
     RecurrentDecoderSpec,
     RecurrentEncoderSpec,
@@ -172,7 +172,7 @@ class RecurrentDecoder(Decoder):
         *,
         tokens: nn.Embedding,
         embedding: EmbeddingSpec,
-        cross: AttentionSpec | None,
+        cross: CrossSpec | None,
         memory_width: int | None,
     ) -> "RecurrentDecoder":
         """Build from a recipe; ``memory_width`` is None for a language model."""

@@ -33,12 +33,13 @@ class Memory:
     states: Float[Tensor, "b m k"]
     valid: Bool[Tensor, "b m"] | None
 
-    def context(self, queries: Int[Tensor, "*b t"]) -> AttentionContext:
+    def context(self, queries: Int[Tensor, "*b t"], scheme: RelativePosition | None = None) -> AttentionContext:
         """The context for cross-attention by queries at these positions."""
-        return AttentionContext(valid=self.valid, queries=queries, keys=self._positions)
+        return AttentionContext(valid=self.valid, scheme=scheme, queries=queries, keys=self.positions)
 
     @once
-    def _positions(self) -> Int[Tensor, "m"] | Int[Tensor, "b m"]:
+    def positions(self) -> Int[Tensor, "m"] | Int[Tensor, "b m"]:
+        """The positions of the source tokens."""
         return positions_of(self.states.shape[1], self.valid, self.states.device)
 
     def select(self, rows: Int[Tensor, "r"]) -> "Memory":
@@ -75,6 +76,7 @@ class Stack(Decoder):
         layers: the layers.
         causal: whether later tokens are masked.
         scheme: the relative position scheme that all layers share. Default: none.
+        cross_scheme: that of cross-attention, between the tokens here and those of the memory. Default: none.
         final_norm: the norm after the last layer. Default: none.
     """
 
@@ -85,11 +87,12 @@ class Stack(Decoder):
         layers: Iterable[Layer | ConvolutionLayer],
         causal: bool,
         scheme: RelativePosition | None = None,
+        cross_scheme: RelativePosition | None = None,
         final_norm: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.embedding = embedding
-        self.scheme = scheme
+        self.scheme, self.cross_scheme = scheme, cross_scheme
         self.layers = nn.ModuleList(layers)
         self.final_norm = final_norm
         self.causal = causal
@@ -139,7 +142,7 @@ class Stack(Decoder):
         x: Tensor = self.embedding(inputs, queries, total, segments, valid)
         if cache is not None:  # only now: a sequence that is too long must not leave a cache half extended
             cache.valid, cache.length = all_valid, total
-        memory_context = None if memory is None else memory.context(queries)
+        memory_context = None if memory is None else memory.context(queries, self.cross_scheme)
         again = self.recompute and torch.is_grad_enabled() and cache is None
         for index, layer in enumerate(self.layers):
             x = (_computed_again(layer) if again else layer)(

@@ -10,6 +10,7 @@ t·k slots, d features, e features of a head, V entries of the vocabulary.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 
 from clearhead.attention import MultiHeadAttention
 from clearhead.attention.score import divisor
-from clearhead.blocks import AddNorm, Embedding, Layer, LayerNorm, Stack, StandardFeedForward
+from clearhead.blocks import AddNorm, Embedding, Layer, LayerNorm, Memory, Stack, StandardFeedForward
 from clearhead.models import Seq2Seq
 from clearhead.positions import RelativePosition
 
@@ -35,7 +36,7 @@ def _usual(model: Seq2Seq) -> bool:
     stack = model.decoder
     if not _on_cpu(model) or not isinstance(stack, Stack) or model.output.cap is not None:
         return False
-    return _usual_scheme(stack.scheme) and all(map(_usual_layer, stack.layers))
+    return _usual_scheme(stack.scheme) and _usual_scheme(stack.cross_scheme) and all(map(_usual_layer, stack.layers))
 
 
 def _on_cpu(model: nn.Module) -> bool:
@@ -47,6 +48,10 @@ def _usual_scheme(scheme: RelativePosition | None) -> bool:
     """Whether a scheme only rotates queries and keys, or adds a bias to the scores."""
     usual = RelativePosition
     return scheme is None or (type(scheme).key_term, type(scheme).value_term) == (usual.key_term, usual.value_term)
+
+
+def _rotates(scheme: RelativePosition | None) -> bool:
+    return scheme is not None and type(scheme).rotate is not RelativePosition.rotate
 
 
 def _usual_layer(layer: nn.Module) -> bool:
@@ -88,8 +93,9 @@ class LeanDecoder:
         self.embed = _embed(decoder.embedding)
         self.layers = [_LeanLayer(layer) for layer in decoder.layers if isinstance(layer, Layer)]
         self.scheme = decoder.scheme
-        self.rotates = type(decoder.scheme).rotate is not RelativePosition.rotate if decoder.scheme else False
-        """Whether the scheme rotates queries and keys; one that does not returns what it is given."""
+        self.turning = decoder.scheme if _rotates(decoder.scheme) else None
+        """The scheme, if it rotates queries and keys; one that does not returns what it is given."""
+        self.cross_turning = decoder.cross_scheme if _rotates(decoder.cross_scheme) else None
         self.final_norm: Map = _identity if decoder.final_norm is None else _norm(decoder.final_norm)
         weight, bias = model.output.weight.detach() * model.output.scale, model.output.bias
         self.output_rows = torch.cat(
@@ -107,9 +113,10 @@ class LeanDecoder:
         # a tensor made in inference mode has no version, and is not meant to change
         return [(part.data_ptr(), 0 if part.is_inference() else part._version) for part in self.model.parameters()]
 
-    def key_values(self, states: Float[Tensor, "b n d"]) -> list[tuple[Tensor, Tensor]]:
+    def key_values(self, memory: Memory) -> list[tuple[Tensor, Tensor]]:
         """Keys (b, h, e, n) and values (b, h, n, e) of the source, for each layer."""
-        return [_key_values(layer, states) for layer in self.layers]
+        turning = None if self.cross_turning is None else partial(self.cross_turning.rotate, positions=memory.positions)
+        return [_key_values(layer, memory.states, turning) for layer in self.layers]
 
     def reading(self, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> "LeanStepper":
         """Encode these sources and return a stepper."""
@@ -228,7 +235,7 @@ class LeanStepper:
         if memory.valid is not None:
             padding = torch.zeros(memory.valid.shape).masked_fill_(~memory.valid, -torch.inf)
             self._padding = padding[:, None, None]
-        self._cross = decoder.key_values(memory.states)
+        self._cross = decoder.key_values(memory)
         self._own = [
             memory.states.new_empty(2, self._lines, layer.heads, 16, 1, layer.size) for layer in decoder.layers
         ]
@@ -248,7 +255,7 @@ class LeanStepper:
             before, after = layer.around[0]
             x = after(self._self_attention(number, layer, before(x), here, bias).add_(x))
             before, after = layer.around[1]
-            x = after(self._cross_attention(number, layer, before(x)).add_(x))
+            x = after(self._cross_attention(number, layer, before(x), here).add_(x))
             before, after = layer.around[2]
             x = after(layer.feedforward(before(x)).add_(x))
         return decoder.output(decoder.final_norm(x)).view(*ids.shape, -1)
@@ -285,9 +292,9 @@ class LeanStepper:
         """Self-attention of the newest token over all tokens so far."""
         lines, beams, heads, own = self._lines, self._beams, layer.heads, self._own[number]
         parts = layer.qkv(x).view(lines, beams, 3, heads, layer.size)
-        scheme = self._decoder.scheme
-        if scheme is not None and self._decoder.rotates:
-            turned = scheme.rotate(parts[:, :, :2].reshape(len(x), 2 * heads, 1, -1), here)  # q and k, of all heads
+        turning = self._decoder.turning
+        if turning is not None:
+            turned = turning.rotate(parts[:, :, :2].reshape(len(x), 2 * heads, 1, -1), here)  # q and k, of all heads
             parts[:, :, :2] = turned.view(lines, beams, 2, heads, -1)
         own.select(3, self._length - 1).copy_(parts[:, :, 1:].permute(2, 0, 3, 1, 4))
         pool = own.view(2, lines * heads, -1, layer.size).narrow(2, 0, self._length * beams)
@@ -299,11 +306,16 @@ class LeanStepper:
         mixed = torch.bmm(scores.softmax(-1), values).view(lines, heads, beams, -1)
         return layer.out(mixed.transpose(1, 2).reshape(len(x), -1))
 
-    def _cross_attention(self, number: int, layer: _LeanLayer, x: Float[Tensor, "r d"]) -> Float[Tensor, "r d"]:
+    def _cross_attention(
+        self, number: int, layer: _LeanLayer, x: Float[Tensor, "r d"], here: Int[Tensor, "1"]
+    ) -> Float[Tensor, "r d"]:
         """Cross-attention: the beams of a line are queries over one copy of its source."""
         keys, values = self._cross[number]  # (b, h, e, n) and (b, h, n, e)
         lines, heads, size, length = keys.shape
-        query = layer.cross_query(x).view(lines, self._beams, heads, size).transpose(1, 2)
+        query = layer.cross_query(x)
+        if (turning := self._decoder.cross_turning) is not None:
+            query = turning.rotate(query.view(len(x), heads, 1, size), here)
+        query = query.view(lines, self._beams, heads, size).transpose(1, 2)
         scores = torch.bmm(query.reshape(lines * heads, -1, size), keys.view(-1, size, length))  # (b·h, k, n)
         if self._padding is not None:
             scores.view(lines, heads, -1, length).add_(self._padding)
@@ -335,9 +347,9 @@ class LeanStepper:
         self._others, self._beams = F.pad(others, (0, more), value=-torch.inf), beams
 
 
-def _key_values(layer: _LeanLayer, states: Float[Tensor, "b n d"]) -> tuple[Tensor, Tensor]:
+def _key_values(layer: _LeanLayer, states: Float[Tensor, "b n d"], turn: Map | None) -> tuple[Tensor, Tensor]:
     """Keys (b, h, e, n), in the layout for the product with queries, and values (b, h, n, e) of the source."""
     batch, length, _ = states.shape
     both = layer.cross_key_value(states.flatten(0, 1)).view(batch, length, 2, layer.cross_heads, -1)
-    keys, values = both.unbind(2)  # (b, n, h, e)
-    return keys.permute(0, 2, 3, 1).contiguous(), values.transpose(1, 2).contiguous()
+    keys, values = both.permute(2, 0, 3, 1, 4)  # (b, h, n, e)
+    return (keys if turn is None else turn(keys)).transpose(2, 3).contiguous(), values.contiguous()

@@ -3,8 +3,9 @@
 A step of a small model is a hundred small products and sums, so what counts is the cost of a call: 3 to 5 µs in torch,
 about 1 µs in NumPy with ``out=``. So matrices take over what they can. Biases are a row of their matrix, as every
 vector that is multiplied has a 1; gain and shift of a norm are part of the matrices that read what it gives, and of the
-bias that is added next. With norms before the sublayers nothing depends on the mean of the sum of residuals, so what is
-added to it has a mean of 0, and no norm has to take one off.
+bias that is added next. RoPE's pairs of features stand side by side, so that a rotation is one complex product. With
+norms before the sublayers nothing depends on the mean of the sum of residuals, so what is added to it has a mean of 0,
+and no norm has to take one off.
 It computes what ``LeanDecoder`` computes, for the models that ``single_decoder`` supports.
 
 Shapes: h heads, n source tokens, t tokens so far, c tokens of capacity, d features, e features of a head, w features of
@@ -21,10 +22,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from clearhead.attention import MultiHeadAttention
-from clearhead.blocks import AddNorm, Embedding, Layer, LayerNorm, Stack, StandardFeedForward
+from clearhead.blocks import AddNorm, Embedding, Layer, LayerNorm, Memory, Stack, StandardFeedForward
 from clearhead.decoding.lean import LeanDecoder, scale_of
+from clearhead.positions import RelativePosition, RotaryPosition
 
 Floats = NDArray[np.float32]
+Complex = NDArray[np.complex64]
 _ROOM = 64
 """Tokens for which there is room at first; this number doubles when it is reached."""
 _ZERO: Floats = np.zeros((), np.float32)
@@ -33,13 +36,14 @@ _ZERO: Floats = np.zeros((), np.float32)
 def single_decoder(lean: LeanDecoder) -> "SingleDecoder | None":
     """The decoder for one line, or None if it does not support some part of the model.
 
-    Beside what ``lean_decoder`` asks for: positions that are added to the embeddings, LayerNorm per token, ReLU.
+    Beside what ``lean_decoder`` asks for: positions that are added to the embeddings or rotate whole heads, LayerNorm
+    per token, ReLU.
     """
     stack = lean.model.decoder
     assert isinstance(stack, Stack)
     places = {part.place for layer in stack.layers for part in _around(layer)}
     usual = (
-        stack.scheme is None
+        all(scheme is None or _turns_heads(scheme) for scheme in (stack.scheme, stack.cross_scheme))
         and (places == {"post"} or (places == {"pre"} and stack.final_norm is not None))
         and _plain_embedding(stack.embedding)
         and (stack.final_norm is None or _plain_norm(stack.final_norm))
@@ -47,6 +51,10 @@ def single_decoder(lean: LeanDecoder) -> "SingleDecoder | None":
         and all(parameter.dtype is torch.float32 for parameter in lean.model.parameters())
     )
     return SingleDecoder(lean) if usual else None
+
+
+def _turns_heads(scheme: RelativePosition) -> bool:
+    return type(scheme) is RotaryPosition and scheme.rotates_all
 
 
 def _plain_embedding(embedding: Embedding) -> bool:
@@ -126,6 +134,36 @@ def _writing(linear: nn.Module, *, centred: bool, shift: Floats | None) -> Float
     return np.ascontiguousarray(matrix, np.float32)
 
 
+class _Rotation:
+    """RoPE by complex products: the features of a pair are real and imaginary part of a number.
+
+    Args:
+        scheme: the scheme; None rotates nothing.
+    """
+
+    def __init__(self, scheme: RelativePosition | None) -> None:
+        assert scheme is None or isinstance(scheme, RotaryPosition)
+        self.scheme = scheme
+        self._phases: Complex = np.empty((0, 0), np.complex64)
+
+    def paired(self, heads: Floats) -> Floats:
+        """What has the features of a head in its last dimension, with the two of each pair side by side."""
+        if self.scheme is None or self.scheme.layout == "interleaved":
+            return heads
+        size = heads.shape[-1]
+        return heads[..., np.arange(size).reshape(2, -1).T.ravel()]
+
+    def phases(self, room: int) -> Complex | None:
+        """What the pairs of a head are multiplied by at each of the first ``room`` positions, (room, e/2)."""
+        if self.scheme is None:
+            return None
+        if len(self._phases) < room:
+            angles = torch.arange(room).unsqueeze(-1) * self.scheme.frequencies()
+            turned = torch.complex(angles.cos(), angles.sin()) * self.scheme.magnitude
+            self._phases = turned.numpy()
+        return self._phases
+
+
 class _Sublayer:
     """Add & Norm around a sublayer, and its last matrix.
 
@@ -150,9 +188,11 @@ class _SingleLayer:
     Args:
         layer: the module.
         earlier: with norms after the sublayers, the last one before this layer; None for the embeddings.
+        rotation: of self-attention.
+        across: of cross-attention.
     """
 
-    def __init__(self, layer: Layer, earlier: _Norm | None) -> None:
+    def __init__(self, layer: Layer, earlier: _Norm | None, rotation: _Rotation, across: _Rotation) -> None:
         own, cross, net = layer.attention, layer.cross, layer.feedforward
         assert isinstance(own, MultiHeadAttention)
         assert isinstance(cross, MultiHeadAttention)
@@ -164,7 +204,10 @@ class _SingleLayer:
         norms = [part.read for part in self.around]
         self.heads, self.cross_heads = own.heads, cross.heads
         self.qkv = _reading(own.query, own.key, own.value, norm=norms[0], scales=(scale_of(own), 1.0, 1.0))
-        self.cross_query = _reading(cross.query, norm=norms[1], scales=(scale_of(cross),))
+        parts = self.qkv.reshape(len(self.qkv), 3, own.heads, -1)
+        parts[:, :2] = rotation.paired(parts[:, :2])
+        query = _reading(cross.query, norm=norms[1], scales=(scale_of(cross),))
+        self.cross_query = across.paired(query.reshape(len(query), cross.heads, -1)).reshape(len(query), -1)
         self.up = _reading(net.up, norm=norms[2])
 
 
@@ -179,10 +222,12 @@ class SingleDecoder:
         stack = lean.model.decoder
         assert isinstance(stack, Stack)
         self.lean = lean
+        self.rotation, self.across = _Rotation(stack.scheme), _Rotation(stack.cross_scheme)
         self.layers: list[_SingleLayer] = []
         for layer in stack.layers:
             assert isinstance(layer, Layer)
-            self.layers.append(_SingleLayer(layer, self.layers[-1].around[-1].norm if self.layers else None))
+            earlier = self.layers[-1].around[-1].norm if self.layers else None
+            self.layers.append(_SingleLayer(layer, earlier, self.rotation, self.across))
         self.pre = _around(stack.layers[0])[0].place == "pre"
         """Whether norms stand before the sublayers."""
         embedding = stack.embedding
@@ -212,8 +257,8 @@ class SingleDecoder:
 class _Across:
     """Keys and values of the source for one layer, and room for scores."""
 
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
-        self.keys: Floats = _numbers(keys)  # (h, e, n)
+    def __init__(self, keys: Tensor, values: Tensor, rotation: _Rotation) -> None:
+        self.keys: Floats = rotation.paired(_numbers(keys).swapaxes(1, 2)).swapaxes(1, 2)  # (h, e, n)
         self.values: Floats = _numbers(values)  # (h, n, e)
         self.scores = _Scores(*values.shape[:2])
 
@@ -233,6 +278,12 @@ class _Scores:
         torch.softmax(self._scores, -1, out=self._weights)
 
 
+def _pairs(features: Floats, heads: int) -> Complex:
+    """Neighbouring features of so many heads as complex numbers, (h, e/2); empty if their number is odd."""
+    even = len(features) // heads % 2 == 0
+    return (features if even else features[:0]).view(np.complex64).reshape(heads, -1)
+
+
 class _Room:
     """The vectors of a sublayer in one piece: what it multiplies last, (w,), a 1, and what it reads, (d,).
 
@@ -246,6 +297,7 @@ class _Room:
         self.all: Floats = np.ones(inner + 1 + width, np.float32)
         self.inner: Floats = self.all[:inner]
         self.row: Floats = self.inner.reshape(heads, 1, -1)
+        self.pairs: Complex = _pairs(self.inner, heads)
         self.given: Floats = self.all[: inner + 1]
         """The inner features and the 1."""
         self.seen: Floats = self.all[inner:]
@@ -264,13 +316,15 @@ class SingleStepper:
     def __init__(self, decoder: SingleDecoder, source: Int[Tensor, "1 n"]) -> None:
         self._decoder, layers = decoder, decoder.layers
         memory = decoder.lean.model.encode(source, None)
-        states = memory.states
-        if memory.valid is not None and not bool(memory.valid.all()):
-            states = states[:, memory.valid[0]]  # padding is not attended to
-        self._across = [_Across(keys[0], values[0]) for keys, values in decoder.lean.key_values(states)]
+        if memory.valid is not None:
+            padded = not bool(memory.valid.all())  # padding is not attended to
+            memory = Memory(memory.states[:, memory.valid[0]] if padded else memory.states, None)
+        self._across = [_Across(keys[0], values[0], decoder.across) for keys, values in decoder.lean.key_values(memory)]
         width = decoder.tokens.shape[1]
         self._length, self._room = 0, 0
         self._places: Floats | None = None
+        self._phases: Complex | None = None
+        self._cross_phases: Complex | None = None
         self._own: list[Floats] = []
         # each vector, and the ways in which it is looked at, once
         self._x: Floats = np.empty(width, np.float32)
@@ -292,7 +346,7 @@ class SingleStepper:
         self._logits: Floats = np.empty(decoder.weight.shape[1], np.float32)
 
     def _make_room(self) -> None:
-        """Double the room for keys and values, (2, h, c, e) for each layer, and for position vectors."""
+        """Double the room for keys and values, (2, h, c, e) for each layer, and for what is known of positions."""
         room = max(_ROOM, 2 * self._room)
         old, self._own = self._own, []
         for number, parts in enumerate(self._qkv):
@@ -302,6 +356,7 @@ class SingleStepper:
             self._own.append(made)
         self._room = room
         self._places = self._decoder.places(room) if self._decoder.placed else None
+        self._phases, self._cross_phases = self._decoder.rotation.phases(room), self._decoder.across.phases(room)
 
     def step(self, ids: Int[Tensor, "1 1"]) -> Float[Tensor, "1 1 V"]:
         """Feed a token."""
@@ -319,6 +374,8 @@ class SingleStepper:
             parts, memory = self._qkv[number], self._own[number]
             self._read(own, room)
             np.dot(room.seen, layer.qkv, out=parts.all)
+            if self._phases is not None:
+                np.multiply(parts.pairs, self._phases[length - 1], out=parts.pairs)
             memory[:, :, length - 1] = parts.key_value
             weights = scores.get(layer.heads)
             if weights is None:
@@ -331,6 +388,8 @@ class SingleStepper:
             source = self._across[number]
             self._read(across, cross)
             np.dot(cross.seen, layer.cross_query, out=cross.inner)
+            if self._cross_phases is not None:
+                np.multiply(cross.pairs, self._cross_phases[length - 1], out=cross.pairs)
             np.matmul(cross.row, source.keys, out=source.scores.row)
             source.scores.softmax()
             np.matmul(source.scores.weights, source.values, out=cross.row)
@@ -408,3 +467,5 @@ class _Parts:
         self.all: Floats = np.empty(3 * width, np.float32)
         self.query: Floats = self.all[:width].reshape(heads, -1, 1)
         self.key_value: Floats = self.all[width:].reshape(2, heads, -1)
+        self.pairs: Complex = _pairs(self.all[: 2 * width], 2 * heads)
+        """Of query and key."""

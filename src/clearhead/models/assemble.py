@@ -10,6 +10,7 @@ from clearhead.blocks import AddNorm, Embedding, HeadTransform, Layer, NoNorm, O
 from clearhead.positions import AbsolutePosition, NoPosition, scheme_for_heads
 from clearhead.recipe import (
     AttentionSpec,
+    CrossSpec,
     EmbeddingSpec,
     EncoderModelSpec,
     NormSpec,
@@ -27,7 +28,7 @@ def make_stack(
     tokens: nn.Embedding | Patches,
     embedding: EmbeddingSpec,
     causal: bool,
-    cross: AttentionSpec | None = None,
+    cross: CrossSpec | None = None,
     memory_width: int | None = None,
 ) -> Stack:
     """Make an encoder, or with ``causal`` a decoder; ``cross`` adds cross-attention over a memory.
@@ -63,6 +64,7 @@ def make_stack(
         layers=_shared(layers) if spec.shared else layers,
         causal=causal,
         scheme=scheme,
+        cross_scheme=None if cross is None else cross_scheme(cross, spec.width),
         final_norm=make_norm(spec.norm, spec.out_width) if spec.norm.has_final else None,
     )
 
@@ -114,7 +116,7 @@ class TransformerDecoder:
         *,
         tokens: nn.Embedding,
         embedding: EmbeddingSpec,
-        cross: AttentionSpec | None,
+        cross: CrossSpec | None,
         memory_width: int | None,
     ) -> Stack:
         """Build from a recipe; ``cross`` is None for a language model."""
@@ -156,6 +158,16 @@ def _scheme(spec: TransformerSpec, causal: bool, patches: Patches | None) -> Any
     )
 
 
+def cross_scheme(cross: CrossSpec, width: int) -> Any:
+    """The relative positions between the tokens of a decoder of this width and those of its memory; perhaps None."""
+    if cross.position.enters == "embedding":
+        return None
+    size, value_size = cross.attention.sizes(width)
+    return module_of(cross.position).from_spec(
+        cross.position, heads=cross.attention.heads, head_size=size, value_size=value_size, causal=False
+    )
+
+
 def _where(spec: TransformerSpec, patches: Patches | None) -> dict[str, Any]:
     """The arguments that only two-dimensional positions take."""
     if patches is None or not spec.position.planar:
@@ -167,12 +179,12 @@ def _layers(
     spec: TransformerSpec,
     schemes: list[Any],
     *,
-    cross: AttentionSpec | None,
+    cross: CrossSpec | None,
     memory_width: int | None,
     patches: Patches | None,
 ) -> Iterator[Layer]:
     make_attention = attention_maker(spec, spec.attention, spec.width, patches)
-    make_cross = None if cross is None else attention_maker(spec, cross, memory_width or spec.width)
+    make_cross = None if cross is None else attention_maker(spec, cross.attention, memory_width or spec.width)
     for number, scheme in enumerate(schemes, start=1):
         last = number == len(schemes)
         net = spec.feedforward if last else spec.feedforward.replaced(out_width=None)

@@ -3,8 +3,8 @@
 from torch import nn
 
 from clearhead.blocks import Convolution, ConvolutionLayer, Stack
-from clearhead.models.assemble import attention_maker, make_around, make_embedding, make_norm
-from clearhead.recipe import AttentionSpec, ConvolutionalSpec, EmbeddingSpec, module_of
+from clearhead.models.assemble import attention_maker, cross_scheme, make_around, make_embedding, make_norm
+from clearhead.recipe import ConvolutionalSpec, CrossSpec, EmbeddingSpec, module_of
 
 
 def make_convolutions(
@@ -12,12 +12,12 @@ def make_convolutions(
     *,
     tokens: nn.Embedding,
     embedding: EmbeddingSpec,
-    cross: AttentionSpec | None = None,
+    cross: CrossSpec | None = None,
     memory_width: int | None = None,
 ) -> Stack:
     """Make an encoder or a decoder; ``cross`` adds cross-attention over a memory of ``memory_width`` features."""
     absolute = module_of(spec.position).from_spec(spec.position, width=spec.width)
-    make_cross = None if cross is None else attention_maker(spec, cross, memory_width or spec.width)
+    make_cross = None if cross is None else attention_maker(spec, cross.attention, memory_width or spec.width)
     layers = [
         ConvolutionLayer(
             convolution=Convolution(
@@ -38,6 +38,7 @@ def make_convolutions(
         embedding=make_embedding(spec, tokens, embedding, absolute),
         layers=layers,
         causal=spec.causal,
+        cross_scheme=None if cross is None else cross_scheme(cross, spec.width),
         final_norm=make_norm(spec.norm, spec.width) if spec.norm.has_final else None,
     )
 
@@ -61,7 +62,7 @@ class ConvolutionalDecoder:
         *,
         tokens: nn.Embedding,
         embedding: EmbeddingSpec,
-        cross: AttentionSpec | None,
+        cross: CrossSpec | None,
         memory_width: int | None,
     ) -> Stack:
         """Build from a recipe; ``cross`` is None for a language model."""

@@ -39,7 +39,7 @@ class Seq2Seq(Writer):
             spec.decoder,
             tokens=target,
             embedding=spec.embedding,
-            cross=spec.cross.attention,
+            cross=spec.cross,
             memory_width=spec.encoder.out_width,
         )
         return cls(

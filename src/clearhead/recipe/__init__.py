@@ -29,7 +29,6 @@ from clearhead.recipe.metrics import (
 )
 from clearhead.recipe.model import (
     ClassifierSpec,
-    CrossSpec,
     EncoderModelSpec,
     InitSpec,
     LanguageModelSpec,
@@ -73,6 +72,7 @@ from clearhead.recipe.settings import Given, Settings
 from clearhead.recipe.sources import preset_names, preset_text, settings_of_overrides
 from clearhead.recipe.spec import KindSpec, Spec
 from clearhead.recipe.stack import (
+    CrossSpec,
     DecoderSpec,
     DropoutSpec,
     EncoderSpec,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, SerializeAsAny, SerializerFunctionWrapHandler, model_serializer
 
 from clearhead.errors import Problem, RecipeError, did_you_mean
-from clearhead.recipe.attention import AttentionPlace, AttentionSpec, MultiHeadSpec
+from clearhead.recipe.attention import AttentionPlace
 from clearhead.recipe.data import TASKS, DataSpec
 from clearhead.recipe.describing import shown
 from clearhead.recipe.display import one_line, tree
@@ -20,6 +20,7 @@ from clearhead.recipe.metrics import metrics_of
 from clearhead.recipe.registry import register
 from clearhead.recipe.spec import KindSpec, Spec
 from clearhead.recipe.stack import (
+    CrossSpec,
     DecoderSpec,
     EncoderSpec,
     Rate,
@@ -30,13 +31,6 @@ from clearhead.recipe.stack import (
 )
 from clearhead.recipe.training import DecodingSpec, TrainingSpec
 from clearhead.recipe.vocabulary import EmbeddingSpec, VocabularySpec
-
-
-class CrossSpec(Spec):
-    """The decoder's attention over the encoder's output."""
-
-    attention: SerializeAsAny[AttentionSpec] = MultiHeadSpec()
-    """Which attention."""
 
 
 class InitSpec(Spec):
@@ -128,14 +122,15 @@ class Seq2SeqSpec(ModelSpec):
                 width=self.decoder.width,
                 memory_width=self.encoder.out_width,
                 causal=False,
-                position=None,
+                position=None if self.cross.position.kind == "none" else self.cross.position,
                 layers=self.decoder.layers,
             )
             for setting, reason in self.cross.attention.refusals(place):
                 yield f"cross.attention.{setting}", reason
+            yield from self.cross.refusals()
         elif self.cross != CrossSpec():
             reason = f"a {self.decoder.kind} decoder looks at the encoder by settings of its own: use model.decoder"
-            yield "cross.attention", reason
+            yield "cross.attention" if self.cross.position == CrossSpec().position else "cross.position", reason
         if self.vocabulary.first is None:
             yield "vocabulary.start", "the decoder needs a first token: give start, or bos"
         yield from _no_segments(self.embedding)

@@ -1,8 +1,9 @@
 """What follows from a recipe's settings: shown with a model, its cost and its training, so that nothing surprises."""
 
 from clearhead.recipe.attention import AttentionSpec, LinformerSpec
-from clearhead.recipe.model import CrossSpec, ModelSpec, Recipe
+from clearhead.recipe.model import ModelSpec, Recipe
 from clearhead.recipe.position import NoPositionSpec, PositionSpec
+from clearhead.recipe.stack import CrossSpec
 
 
 def notes_of(recipe: Recipe) -> list[str]:

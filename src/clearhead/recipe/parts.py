@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from clearhead.recipe.model import CrossSpec, ModelSpec, Recipe, Seq2SeqSpec
+from clearhead.recipe.model import ModelSpec, Recipe, Seq2SeqSpec
 from clearhead.recipe.registry import kinds
 from clearhead.recipe.settings import Given, Settings
 from clearhead.recipe.spec import KindSpec, Spec, spec_type
-from clearhead.recipe.stack import DecoderSpec, StackSpec
+from clearhead.recipe.stack import CrossSpec, DecoderSpec, StackSpec
 
 Parts = dict[str, type[Spec]]
 """Encoder, decoder and cross-attention, as far as a model has them, each with the spec of its kind."""
@@ -66,6 +66,8 @@ def meaning(spec: type[Spec], name: str) -> tuple[str, str] | None:
     """A setting that a part takes, and for a table of kinds their slot: the same word may mean different slots."""
     if name == "heads":
         return ("heads", "attention") if slot_of(spec, "attention") == "attention" else None
+    if name in spec.own:
+        return None
     return (name, slot_of(spec, name)) if name in spec.model_fields else None
 
 

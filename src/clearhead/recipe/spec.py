@@ -15,6 +15,8 @@ class Spec(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
     )
+    own: ClassVar[frozenset[str]] = frozenset()
+    """Settings that are not meant by those of the same name which several parts share (``model.position``)."""
 
     def replaced(self, **changes: Any) -> Self:
         """This table with other values, validated like any table: ``recipe.training.replaced(steps=100)``.

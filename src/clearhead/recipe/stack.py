@@ -9,7 +9,7 @@ from clearhead.recipe.attention import AttentionPlace, AttentionSpec, Count, Mul
 from clearhead.recipe.feedforward import FeedForwardSpec, StandardSpec
 from clearhead.recipe.grid import PatchesSpec
 from clearhead.recipe.norm import LayerNormSpec, NormSpec
-from clearhead.recipe.position import LearnedSpec, PositionSpec, SinusoidalSpec
+from clearhead.recipe.position import LearnedSpec, NoPositionSpec, PositionSpec, SinusoidalSpec
 from clearhead.recipe.registry import register
 from clearhead.recipe.spec import KindSpec, Spec
 from clearhead.recipe.vocabulary import EmbeddingSpec
@@ -77,6 +77,27 @@ class EncoderSpec(StackSpec):
     """The base of every encoder; a new kind derives from it and is made known with ``register``."""
 
     slot: ClassVar[str] = "encoder"
+
+
+class CrossSpec(Spec):
+    """The decoder's attention over the encoder's output."""
+
+    own: ClassVar[frozenset[str]] = frozenset({"position"})
+    attention: SerializeAsAny[AttentionSpec] = MultiHeadSpec()
+    """Which attention."""
+    position: SerializeAsAny[PositionSpec] = NoPositionSpec()
+    """What the decoder's tokens know of how far they are from the encoder's: `none`, only what the vectors hold; or
+    `rope`, for two sequences that run side by side, such as letters and sounds."""
+
+    def refusals(self) -> Iterator[tuple[str, str]]:
+        """Yield (setting of ``[model]``, reason) for positions that cannot act between two sequences."""
+        if self.position.kind != "none" and not self.position.rotates:
+            yield "cross.position.kind", f"{self.position.kind} positions cannot act between two sequences: use rope"
+            return
+        for setting, reason in self.position.refusals(width=1, causal=False):
+            yield f"cross.position.{setting}", reason
+        if self.position.in_windows() != self.position:
+            yield "cross.position.window_base", "cross-attention sees no windows: use base"
 
 
 class DecoderSpec(StackSpec):

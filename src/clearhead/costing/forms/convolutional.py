@@ -2,12 +2,12 @@
 
 from sympy import Expr
 
-from clearhead.costing.forms.attention import AttentionSetting, attention_form
+from clearhead.costing.forms.attention import attention_form
 from clearhead.costing.forms.feedforward import activate
 from clearhead.costing.forms.inputs import Inputs, StackRole, embed
 from clearhead.costing.forms.letters import B, depth, pieces
 from clearhead.costing.forms.sketch import FLOAT, ONE, ZERO, Ledger, Sketch
-from clearhead.costing.forms.stack import add_and_norm
+from clearhead.costing.forms.stack import across, add_and_norm
 from clearhead.recipe import ConvolutionalSpec, cost_of
 
 
@@ -44,20 +44,19 @@ class ConvolutionalForm:
         """All tokens of the inputs; with ``so_far`` they follow those that the cache holds."""
         spec = self.spec
         k = ledger.letters("k", spec.kernel, role.part)
-        across = AttentionSetting(part="cross", stored=role.stored)
+        setting, cross = across(ledger, role, stored=role.stored), None if role.cross is None else role.cross.attention
         with ledger.block(role.name) as block:
             x = embed(ledger, spec, inputs, role, position=spec.position, norm=spec.norm)
-            if role.cross is not None:
-                attention_form(role.cross).shared(role.cross, ledger, x.shape[-1], "cross")
+            if cross is not None:
+                attention_form(cross).shared(cross, ledger, x.shape[-1], "cross")
             if role.so_far is not None:  # each layer keeps as many inputs as its kernel reaches back
                 ledger.count("cache", sum(spec.reach(one)[0] for one in spec.dilations()) * B * x.shape[-1] * FLOAT)
 
             def one(y: Sketch) -> Sketch:
                 y = add_and_norm(spec, "convolution", lambda z: convolve(spec, z, k), y)
-                if role.cross is None:
+                if cross is None:
                     return y
-                cross, memory = role.cross, role.memory
-                return add_and_norm(spec, "cross", lambda z: cost_of(cross)(cross, z, memory, setting=across), y)
+                return add_and_norm(spec, "cross", lambda z: cost_of(cross)(cross, z, role.memory, setting=setting), y)
 
             again = ledger.computed_again(one, role.memory)
             x = ledger.repeat("layers", spec.layers, ledger.letters("L", spec.layers, role.part), again, x)
@@ -78,4 +77,5 @@ class ConvolutionalForm:
             if role.cross is not None:
                 with ledger.block("cross"):  # no queries yet
                     none = ledger.input(B, ZERO, width)
-                    cost_of(role.cross)(role.cross, none, role.memory, setting=AttentionSetting(part="cross"))
+                    cross = role.cross.attention
+                    cost_of(cross)(cross, none, role.memory, setting=across(ledger, role, stored=False))

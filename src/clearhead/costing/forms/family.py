@@ -89,7 +89,7 @@ class Seq2SeqForm(WritingForm):
         return memory
 
     def _reading(self, memory: Sketch, **how: Any) -> StackRole:
-        return StackRole("decoder", self.spec.embedding, cross=self.spec.cross.attention, memory=memory, **how)
+        return StackRole("decoder", self.spec.embedding, cross=self.spec.cross, memory=memory, **how)
 
     def _decode(self, ledger: Ledger, memory: Sketch, length: Expr, **how: Any) -> Sketch:
         spec = self.spec

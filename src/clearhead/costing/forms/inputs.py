@@ -6,7 +6,7 @@ from sympy import Expr
 
 from clearhead.costing.forms.letters import B
 from clearhead.costing.forms.sketch import INDEX, Ledger, Sketch
-from clearhead.recipe import AttentionSpec, EmbeddingSpec, NormSpec, PatchesSpec, PositionSpec, StackSpec, cost_of
+from clearhead.recipe import CrossSpec, EmbeddingSpec, NormSpec, PatchesSpec, PositionSpec, StackSpec, cost_of
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class StackRole:
     embedding: EmbeddingSpec
     so_far: Expr | None = None
     """With a cache: how many tokens there are with the new ones."""
-    cross: AttentionSpec | None = None
-    """The attention of a Transformer over the memory."""
+    cross: CrossSpec | None = None
+    """How a Transformer, or a convolutional stack, attends to the memory."""
     memory: Sketch | None = None
     """The encoder's vectors."""
     stored: bool = False

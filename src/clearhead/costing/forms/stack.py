@@ -78,6 +78,16 @@ class EqualLayers:
     """Whether they have weights of their own."""
 
 
+def across(ledger: Ledger, role: StackRole, *, stored: bool) -> AttentionSetting:
+    """What attention over the memory can see: all of it, at relative positions if the recipe gives some."""
+    setting = AttentionSetting(part="cross", stored=stored)
+    if role.cross is None or role.cross.position.enters == "embedding":
+        return setting
+    position = role.cross.position
+    where = PositionSetting(heads=ZERO, head_size=ZERO, value_size=ZERO, queries=ZERO, keys=ZERO, part="cross")
+    return replace(setting, scheme=cost_of(position)(position, ledger, where))
+
+
 def equal_layers(
     stack: TransformerSpec, cross: AttentionSpec | None, tuned: Callable[[int], tuple[bool, ...]] | None = None
 ) -> Iterator[EqualLayers]:
@@ -184,7 +194,8 @@ class TransformerForm:
         grid = None if inputs.patches is None else patch_grid(ledger, inputs.patches)
         with ledger.block(role.name) as block:
             x = embed(ledger, spec, inputs, role, position=spec.position, norm=spec.norm)
-            groups = list(equal_layers(spec, role.cross, partial(ledger.tuned.signature, role.name)))
+            cross = None if role.cross is None else role.cross.attention
+            groups = list(equal_layers(spec, cross, partial(ledger.tuned.signature, role.name)))
             setting = AttentionSetting(part=part, causal=spec.causal, so_far=role.so_far, grid=grid)
             position_setting = None
             if spec.position.enters == "attention":
@@ -194,12 +205,12 @@ class TransformerForm:
                     used = used and not ledger.recompute  # it is computed in each layer then
                     with nullcontext() if used else ledger.without("saved"):
                         setting = replace(setting, scheme=run_scheme(spec.position, ledger, position_setting))
-            for kind, mark in ((spec.attention, part), (role.cross, "cross")):
+            for kind, mark in ((spec.attention, part), (cross, "cross")):
                 if kind is not None:
                     with ledger.without("saved") if ledger.recompute else nullcontext():
                         attention_form(kind).shared(kind, ledger, x.shape[-1], mark)
             for group in groups:
-                one = ledger.computed_again(self._layer(group, role, setting, position_setting), role.memory)
+                one = ledger.computed_again(self._layer(ledger, group, role, setting, position_setting), role.memory)
                 with nullcontext() if group.weights else ledger.without("parameters"):
                     x = ledger.repeat(self._name(group), group.count, self._times(group, ledger, part), one, x)
             if spec.norm.has_final:
@@ -208,7 +219,12 @@ class TransformerForm:
         return x
 
     def _layer(
-        self, group: EqualLayers, role: StackRole, setting: AttentionSetting, position_setting: PositionSetting | None
+        self,
+        ledger: Ledger,
+        group: EqualLayers,
+        role: StackRole,
+        setting: AttentionSetting,
+        position_setting: PositionSetting | None,
     ) -> Map:
         """One of some equal layers; ``position_setting`` is given if positions act inside attention."""
         position = self.spec.position
@@ -229,7 +245,7 @@ class TransformerForm:
             own_scheme=own_scheme if position_setting is not None and (alone or position.per_layer) else None,
             cross=group.cross,
             memory=role.memory,
-            across=AttentionSetting(part="cross", stored=role.stored),
+            across=across(ledger, role, stored=role.stored),
             ends=group.ends,
             normed=group.normed,
         )
@@ -243,7 +259,7 @@ class TransformerForm:
         """What decoding does once: the memory's keys and values in every layer, and projected positions."""
         width = ledger.letters("d", self.spec.width, role.part)
         with ledger.block(role.name):
-            for group in equal_layers(self.spec, role.cross):
+            for group in equal_layers(self.spec, None if role.cross is None else role.cross.attention):
                 with ledger.block(self._name(group)) as layers:
                     layers.times = self._times(group, ledger, role.part)
                     with ledger.block("attention"):
@@ -251,7 +267,7 @@ class TransformerForm:
                     if group.cross is not None:
                         with ledger.block("cross"):  # no queries yet
                             none = ledger.input(B, ZERO, width)
-                            setting = AttentionSetting(part="cross")
+                            setting = across(ledger, role, stored=False)
                             cost_of(group.cross)(group.cross, none, role.memory, setting=setting)
 
     def _name(self, group: EqualLayers) -> str:

@@ -101,10 +101,11 @@ class EncoderGraph(nn.Module):
         self.model = model
 
     def forward(self, ids: Tensor, valid: Tensor) -> tuple[Tensor, ...]:
-        memory = self.model.encode(ids, valid)
-        context = memory.context(torch.arange(1, device=ids.device))
+        memory, decoder = self.model.encode(ids, valid), self.model.decoder
+        assert isinstance(decoder, Stack)
+        context = memory.context(torch.arange(1, device=ids.device), decoder.cross_scheme)
         found: list[Tensor] = []
-        for layer in _layers(self.model.decoder):
+        for layer in _layers(decoder):
             assert layer.cross is not None
             kept = GivenKeyValues()
             # keys and values do not depend on the query
