@@ -30,10 +30,11 @@ from clearhead.training.optimizer import make_optimizers
 from clearhead.training.preparation import Prepared, prepare
 from clearhead.verbs.sizing import sized_by_budget
 
-ROPE = ["model.position.kind=rope"]
+ROPE = ["model.position.kind=rope", "model.cross.position.kind=rope"]
 SETTINGS: dict[str, list[str]] = {
-    "defaults": [],  # 3+3 layers of width 192, rotary positions, 512 tokens a batch, AdamW 0.001, no dropout
+    "defaults": [],  # 3+3 layers of width 192, rotary positions, across too, 512 tokens a batch, AdamW 0.001, no dropout
     # positions
+    "not across": ROPE[:1],
     "sinusoids": ["model.position.kind=sinusoidal"],
     "sinusoids in the encoder": ["model.encoder.position.kind=sinusoidal", "model.decoder.position.kind=rope"],
     "shaw": ["model.position.kind=shaw"],
@@ -105,8 +106,8 @@ def plan_missing(names: Sequence[str], asked: argparse.Namespace) -> None:
         runs = {}
         for name in missing:
             described = read_with_origins(None, *settings_of(name, 1, asked), "training.steps=1000")
-            recipe, _ = sized_by_budget(*described)
-            runs[name] = prepare(recipe, Path(folder) / _folder(name))
+            recipe, chosen = sized_by_budget(*described)
+            runs[name] = prepare(recipe, Path(folder) / _folder(name), free=bool(chosen))
         times: dict[str, list[float]] = {name: [] for name in missing}
         for _ in range(ROUNDS):
             for name, run in runs.items():

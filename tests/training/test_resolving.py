@@ -1,6 +1,7 @@
 """What a recipe leaves open, resolved from the data, the budget and the machine."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,3 +81,22 @@ def _folders(parent: Path, count: int) -> list[Path]:
     for folder in folders:
         folder.mkdir(exist_ok=True)
     return folders
+
+
+@pytest.mark.parametrize(
+    ("settings", "free", "expected"),
+    [
+        ([], True, "rope"),
+        ([], False, "none"),
+        (["data.source.kind=bpe"], True, "none"),
+        (["model.encoder.kind=transformer", "data.target.kind=bpe"], True, "none"),
+    ],
+)
+def test_pairs_that_run_side_by_side_know_positions_across(
+    settings: list[str], free: bool, expected: str, tmp_path: Path
+) -> None:
+    """Symbols and characters alone, and only where nobody described the layers."""
+    pairs = write_pairs(tmp_path / "pairs.tsv", 60)
+    recipe = read_recipe(None, f'data.train="{pairs}"', *SMALL, *settings)
+    model: Any = prepare(recipe, tmp_path / "run", free=free).recipe.model
+    assert model.cross.position.kind == expected

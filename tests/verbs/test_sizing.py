@@ -1,10 +1,14 @@
 """Sizes follow the budget, unless somebody else decides them."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+import clearhead
 from clearhead.machine import cores
 from clearhead.recipe import read_with_origins
-from clearhead.verbs.sizing import SIZES, sized_by_budget
+from clearhead.verbs.sizing import SIZES, Size, sized_by_budget
 
 
 def chosen(*words: str) -> tuple[int, int, str, str]:
@@ -57,3 +61,15 @@ def test_where_somebody_else_decides_nothing_changes(words: list[str]) -> None:
 
 def test_what_is_not_about_layers_leaves_the_choice() -> None:
     assert chosen("model.dropout.residual=0.2", "model.embedding.tie=none", "training.seed=3")[3]
+
+
+@pytest.mark.parametrize(("settings", "expected"), [([], "rope"), (["model.width=16"], "none")])
+def test_positions_across_are_chosen_with_the_sizes(
+    settings: list[str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What anybody says about layers leaves cross-attention as it is, too."""
+    monkeypatch.setattr("clearhead.verbs.sizing.SIZES", (Size(float("inf"), 16, 1),))
+    pairs = [(" ".join(word), " ".join(reversed(word))) for word in ("abc", "ba", "cab", "a", "bca", "acb", "cb", "ac")]
+    run = clearhead.train(pairs, tmp_path / "run", dev=pairs[:2], steps=1, settings=settings)
+    model: Any = run.recipe.model
+    assert model.cross.position.kind == expected

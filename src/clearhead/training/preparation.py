@@ -46,7 +46,13 @@ from clearhead.training.objectives import Codecs, Objective, objective_of
 from clearhead.training.optimizer import make_optimizers
 from clearhead.training.planning import epoch_plan
 from clearhead.training.process_group import SINGLE, ProcessGroup, threads_for_each
-from clearhead.training.resolving import with_dropout, with_precision, with_shuffle, with_smoothing
+from clearhead.training.resolving import (
+    with_dropout,
+    with_positions_across,
+    with_precision,
+    with_shuffle,
+    with_smoothing,
+)
 from clearhead.training.stamps import Stamps, read_stamps, stamps_of, write_stamps
 from clearhead.training.start import FILE, Start, begun
 from clearhead.training.tuning import frozen_though_new, require_tunable, tuned, with_new_parts
@@ -134,11 +140,13 @@ def prepare(
     group: ProcessGroup = SINGLE,
     *,
     start: Start | None = None,
+    free: bool = False,
     progress: Progress = unwatched,
 ) -> Prepared:
     """Read, check and encode the data, learn tokenizers, fix the number of steps; if it fails, nothing is left.
 
     With ``start``, the tokenizers are that model's, and ``data/start.safetensors`` is what training begins with.
+    With ``free``, the kinds of tokens decide about positions in cross-attention.
     ``progress`` is told how far reading and encoding are.
     """
     notes: list[str] = []
@@ -148,6 +156,7 @@ def prepare(
         asked = recipe_table(recipe)
         known = None if start is None else start.known()
         codecs, recipe = objective_of(recipe).learn(corpus, known)
+        recipe = with_positions_across(recipe, codecs) if free else recipe
         objective = objective_of(recipe)
         corpus = objective.admitted(corpus)
         with _unfinished(folder) as made:

@@ -9,9 +9,9 @@ import numpy as np
 
 from clearhead.data import Encoded, all_sizes
 from clearhead.models import outline, pick_device
-from clearhead.recipe import Recipe, StackSpec, TransformerSpec
+from clearhead.recipe import Recipe, RotarySpec, Seq2SeqSpec, StackSpec, TransformerSpec
 from clearhead.training.hardware import computes_bfloat16
-from clearhead.training.objectives import Objective
+from clearhead.training.objectives import Codecs, Objective
 
 MOST_LISTED = 1_000_000
 """Training examples that are shuffled by a list, at most, unless the recipe says how."""
@@ -26,6 +26,18 @@ LEAST_DROPOUT, MOST_DROPOUT = 0.03, 0.3
 def with_smoothing(recipe: Recipe, objective: Objective[Any, Any, Any]) -> Recipe:
     """Resolve what the family decides."""
     return recipe.updated(training=recipe.training.replaced(label_smoothing=objective.smoothing))
+
+
+def with_positions_across(recipe: Recipe, codecs: Codecs) -> Recipe:
+    """Rotary positions in cross-attention where both sides are symbols or characters, as letters and sounds are.
+
+    Such pairs run side by side, and a decoder that knows how far along the source it is learns them faster. Words of
+    two languages change places, and other engines have no such cross-attention.
+    """
+    if not isinstance(recipe.model, Seq2SeqSpec) or not all(codec.closed for codec in codecs):
+        return recipe
+    cross = recipe.model.cross.replaced(position=RotarySpec())
+    return recipe.updated(model=recipe.model.replaced(cross=cross))
 
 
 def with_shuffle(recipe: Recipe, examples: Encoded) -> Recipe:

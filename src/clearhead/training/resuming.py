@@ -29,6 +29,8 @@ class StatedRecipe:
     given: Settings = field(default_factory=dict)
     start: Start | None = None
     """The model that the run is to start from; None for one from scratch, and for a run that is resumed without it."""
+    free: bool = False
+    """Whether nobody described the layers, so that the data may decide about them."""
 
 
 def opened(
@@ -51,7 +53,8 @@ def opened(
     if resume and not there and asked.recipe.data.task == "none" and asked.recipe.data.train is None:
         raise DataError(f"{folder}: has no run to continue, and no data to start one: name a file of pairs or a task")
     if not there or not resume:
-        return prepare(asked.recipe, folder, group, start=asked.start, progress=progress), False
+        run = prepare(asked.recipe, folder, group, start=asked.start, free=asked.free, progress=progress)
+        return run, False
     run = reopen(folder)
     _require_checkpoint(folder)
     return _agreed(asked, run), True

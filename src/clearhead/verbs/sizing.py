@@ -65,6 +65,6 @@ def sized_by_budget(recipe: Recipe, stated: Settings) -> tuple[Recipe, str]:
     )
     found = recipe.updated(model=model.replaced(encoder=encoder, decoder=decoder))
     return found, (
-        f"{size.layers}+{size.layers} layers of width {size.width} with rotary positions{budget}; model.width, "
-        "model.layers … choose otherwise"
+        f"{size.layers}+{size.layers} layers of width {size.width} with rotary positions{budget} (in "
+        "cross-attention too if both sides are symbols or characters); model.width, model.layers … choose otherwise"
     )

@@ -82,6 +82,7 @@ def train(
         derived = derived if recipe is None else []
         begin = None if start is None else start_named(start)
         found, stated = stated_recipe(recipe, settings, more=sections | more, derived=derived, anew=True, start=begin)
+        chosen = ""
         if recipe is None and start is None:
             found, chosen = sized_by_budget(found, stated)
             if chosen and _leads() and not (resume and (folder / "run.json").exists()):
@@ -97,7 +98,7 @@ def train(
         from clearhead.verbs.session import train_in
 
         with undisturbed():
-            train_in(StatedRecipe(found, stated, begin), folder, resume=resume, listener=listener)
+            train_in(StatedRecipe(found, stated, begin, free=bool(chosen)), folder, resume=resume, listener=listener)
     return Run(folder)
 
 
