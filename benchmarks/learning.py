@@ -32,7 +32,7 @@ from clearhead.verbs.sizing import sized_by_budget
 
 ROPE = ["model.position.kind=rope", "model.cross.position.kind=rope"]
 SETTINGS: dict[str, list[str]] = {
-    "defaults": [],  # 3+3 layers of width 192, rotary positions, across too, 512 tokens a batch, AdamW 0.001, no dropout
+    "defaults": [],  # 3+3 layers of width 192, rotary positions, across too, 512 tokens a batch, AdamW 0.001
     # positions
     "not across": ROPE[:1],
     "sinusoids": ["model.position.kind=sinusoidal"],
