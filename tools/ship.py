@@ -1,7 +1,7 @@
-"""Puts a trained pronunciation model into the package as ``g2p-en``: weights in half precision, and its card.
+"""Puts a trained pronunciation model into the package: weights in half precision, and its card.
 
     clearhead train g2p-en -o runs/g2p …
-    python -m tools.ship runs/g2p
+    python -m tools.ship runs/g2p [--name g2p-en-stress]
 
 The card's figures are of the file that is shipped, on the test words of the run, on which it was not trained.
 """
@@ -19,9 +19,11 @@ from clearhead.models import SavedModel, load_model, save_model
 from clearhead.predictor import ready
 from clearhead.recipe import DecodingSpec
 from clearhead.verbs.evaluate import examples_of_run
+from clearhead.verbs.naming import described_origin, origin_named
 
 SHIPPED = Path(clearhead.__file__).parent / "shipped"
 MOST_BYTES = 12_000_000
+OTHER = "There are no stress marks: `g2p-en-stress` writes them."
 CARD = (Path(__file__).parent / "card.md").read_text(encoding="utf-8")
 
 
@@ -61,7 +63,14 @@ def card(run: "clearhead.Run", path: Path, parts: dict[str, list[Any]]) -> str:
     assert folder.submodule_search_locations
     tokens = recipe.training.batch_tokens
     replans = [[row["step"], row["steps"], row["evaluate_every"]] for row in _clock(run) if "steps" in row]
+    origin = described_origin(origin_named(run.folder), path.stem)
+    marked = "with stress marks (AH0, AE1)" if recipe.data.stress else "without stress marks"
+    other = "A vowel with the wrong mark is a wrong phone here." if recipe.data.stress else OTHER
     return CARD.format(
+        name=path.stem,
+        stress=marked,
+        limit=f"- {other}",
+        began="".join(f"{line[0].upper()}{line[1:]}. " for line in origin),
         clearhead=clearhead.__version__,
         sizes=repr(model).removeprefix("Pronouncer(").removesuffix(")"),
         bytes=path.stat().st_size,

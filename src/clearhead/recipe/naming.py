@@ -3,6 +3,7 @@
 -                          standard input
 tiny                       a preset, or a task (digits): their names come first; a file of that name is ./tiny
 g2p-en                     a model that comes with the package; where there is something to train, the task
+g2p-en-stress              a model that comes with the package and has no task of its own
 mine.toml                  a recipe
 model.safetensors          a model file: whatever is called so, or begins like one
 runs/mine                  a run: a folder with recipe.toml or best.safetensors
@@ -28,7 +29,9 @@ from clearhead.recipe.sources import preset_names
 from clearhead.recipe.stored import LARGEST_HEADER
 from clearhead.shipped import shipped_model
 
-Named = Literal["preset", "task", "recipe", "model", "run", "huggingface", "data", "stdin", "folder", "missing"]
+Named = Literal[
+    "preset", "task", "recipe", "model", "run", "huggingface", "data", "stdin", "folder", "missing", "shipped"
+]
 BEST = "best.safetensors"
 _WITHOUT_WEIGHTS = {"preset": "a preset", "task": "a task", "recipe": "a recipe"}
 
@@ -43,6 +46,8 @@ def named(word: str | Path) -> Named:
             return "task"
         if text in preset_names():
             return "preset"
+        if shipped_model(text) is not None:
+            return "shipped"
     if not exists(path):
         return "data" if matching(text) else "missing"
     return _named_folder(path) if path.is_dir() else _named_file(path)
@@ -61,8 +66,8 @@ def _named_file(path: Path) -> Named:
 
 
 def shipped_file(word: str | Path) -> Path | None:
-    """The model that comes with the package for a task of this name; None if the word names something else."""
-    return shipped_model(str(word)) if named(word) == "task" else None
+    """The model of this name that comes with the package; None if the word names something else."""
+    return shipped_model(str(word)) if named(word) in ("task", "shipped") else None
 
 
 def weights_of(word: str | Path) -> tuple[Path, bool]:

@@ -36,7 +36,7 @@ def recipe_and_data(words: Sequence[str]) -> tuple[str | None, str | None]:
         kind = named(word)
         if kind in ("task", "data", "stdin"):
             data.append(word)
-        elif kind in ("preset", "recipe", "model", "run", "huggingface") or word.endswith(".toml"):
+        elif kind in ("preset", "recipe", "model", "run", "huggingface", "shipped") or word.endswith(".toml"):
             recipes.append(word)
         elif kind == "folder":
             raise RecipeError([Problem("", word, no_recipe(word))])
