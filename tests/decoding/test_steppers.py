@@ -90,7 +90,7 @@ def test_capped_logits_are_left_to_the_model() -> None:
 
 
 BY_NUMPY = {"plain", "post norm", "no √d", "other heads across", "position learned", "position none"}
-BY_NUMPY |= {"position rope", "rope slowed down", "rope across", "rope in neighbours, and across"}
+BY_NUMPY |= {"feedforward gated", "position rope", "rope slowed down", "rope across", "rope in neighbours, and across"}
 """Variants of the zoo that the stepper for one line must take: were it to take none, nothing would be compared."""
 
 
@@ -123,8 +123,9 @@ def test_one_line_by_numpy_is_the_model_s_own(variant: str) -> None:
 @torch.inference_mode()
 def test_one_line_by_numpy_has_biases_gains_and_an_output_bias(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights that a new model has at 0 or 1, and a norm without its shift, which must be noticed."""
-    for place in ("pre", "post"):
-        model, _ = single("plain", f"model.norm.place={place}", "model.embedding.output_bias=true")
+    for place, net in (("pre", "standard"), ("post", "gated")):
+        sizes = [f"model.norm.place={place}", f"model.feedforward.kind={net}", "model.feedforward.activation=relu"]
+        model, _ = single("plain", *sizes, "model.embedding.output_bias=true")
         for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.add_(torch.empty_like(parameter).normal_(0, 0.3))

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from clearhead.attention import MultiHeadAttention
 from clearhead.attention.score import divisor
-from clearhead.blocks import AddNorm, Embedding, Layer, LayerNorm, Memory, Stack, StandardFeedForward
+from clearhead.blocks import AddNorm, Embedding, GatedFeedForward, Layer, LayerNorm, Memory, Stack, StandardFeedForward
 from clearhead.models import Seq2Seq
 from clearhead.positions import RelativePosition
 
@@ -192,6 +192,14 @@ def _feedforward(module: nn.Module) -> Map:
     if isinstance(module, StandardFeedForward):
         up, down, activation = _linear(module.up), _linear(module.down), module.activation
         return lambda x: down(up(x).relu_() if activation is F.relu else activation(up(x)))
+    if isinstance(module, GatedFeedForward):
+        both, down, activation = _linear(module.gate, module.up), _linear(module.down), module.activation
+
+        def gated(x: Tensor) -> Tensor:
+            gate, through = both(x).chunk(2, dim=-1)
+            return down(activation(gate).mul_(through))
+
+        return gated
     return lambda x: module(x[:, None])[:, 0]
 
 

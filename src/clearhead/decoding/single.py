@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from clearhead.attention import MultiHeadAttention
-from clearhead.blocks import AddNorm, Embedding, Layer, LayerNorm, Memory, Stack, StandardFeedForward
+from clearhead.blocks import AddNorm, Embedding, GatedFeedForward, Layer, LayerNorm, Memory, Stack, StandardFeedForward
 from clearhead.decoding.lean import LeanDecoder, scale_of
 from clearhead.positions import RelativePosition, RotaryPosition
 
@@ -37,7 +37,7 @@ def single_decoder(lean: LeanDecoder) -> "SingleDecoder | None":
     """The decoder for one line, or None if it does not support some part of the model.
 
     Beside what ``lean_decoder`` asks for: positions that are added to the embeddings or rotate whole heads, LayerNorm
-    per token, ReLU.
+    per token, a net with ReLU, or a gated one with ReLU or SiLU.
     """
     stack = lean.model.decoder
     assert isinstance(stack, Stack)
@@ -84,8 +84,8 @@ def _plain_layer(layer: Layer) -> bool:
     return (
         len(around) == 3
         and all(_plain_norm(part.norm) for part in around)
-        and isinstance(net, StandardFeedForward)
-        and net.activation is F.relu
+        and isinstance(net, StandardFeedForward | GatedFeedForward)
+        and net.activation in (F.relu, F.silu)[: 1 + isinstance(net, GatedFeedForward)]
     )
 
 
@@ -196,7 +196,7 @@ class _SingleLayer:
         own, cross, net = layer.attention, layer.cross, layer.feedforward
         assert isinstance(own, MultiHeadAttention)
         assert isinstance(cross, MultiHeadAttention)
-        assert isinstance(net, StandardFeedForward)
+        assert isinstance(net, StandardFeedForward | GatedFeedForward)
         self.around: list[_Sublayer] = []
         for part, last in zip(_around(layer), (own.output, cross.output, net.down), strict=True):
             self.around.append(_Sublayer(part, earlier, last))
@@ -208,7 +208,10 @@ class _SingleLayer:
         parts[:, :2] = rotation.paired(parts[:, :2])
         query = _reading(cross.query, norm=norms[1], scales=(scale_of(cross),))
         self.cross_query = across.paired(query.reshape(len(query), cross.heads, -1)).reshape(len(query), -1)
-        self.up = _reading(net.up, norm=norms[2])
+        self.gated, self.silu = isinstance(net, GatedFeedForward), net.activation is F.silu
+        self.hidden = net.down.in_features
+        self.up = _reading(*([net.gate] if isinstance(net, GatedFeedForward) else []), net.up, norm=norms[2])
+        """What the gate reads, if there is one, and beside it the hidden features."""
 
 
 class SingleDecoder:
@@ -305,6 +308,30 @@ class _Room:
         self.read: Floats = self.all[inner + 1 :]
 
 
+class _Gate:
+    """Room for a gate and what it lets through, side by side.
+
+    Args:
+        width: features of each.
+        silu: whether the gate is SiLU's, x/(1 + e^−x), otherwise ReLU's.
+    """
+
+    def __init__(self, width: int, *, silu: bool) -> None:
+        both = torch.empty(2 * width)
+        self._silu, self._gate = silu, both[:width]
+        self.both: Floats = both.numpy()
+        self._open: Floats = self.both[:width]
+        self._through: Floats = self.both[width:]
+
+    def open(self, out: Floats) -> None:
+        """act(gate) ⊙ what is let through."""
+        if self._silu:
+            F.silu(self._gate, inplace=True)
+        else:
+            np.maximum(self._open, _ZERO, out=self._open)
+        np.multiply(self._open, self._through, out=out)
+
+
 class SingleStepper:
     """The state of one line.
 
@@ -335,10 +362,11 @@ class SingleStepper:
             (
                 _Room(layer.qkv.shape[1] // 3, width, layer.heads),
                 _Room(layer.cross_query.shape[1], width, layer.cross_heads),
-                _Room(layer.up.shape[1], width),
+                _Room(layer.hidden, width),
             )
             for layer in layers
         ]
+        self._gates = [_Gate(layer.hidden, silu=layer.silu) if layer.gated else None for layer in layers]
         reads = [room.read for rooms in self._rooms for room in rooms]
         followers = [*reads[1:], self._last[:-1]]
         self._next = [followers[3 * number : 3 * number + 3] for number in range(len(layers))]
@@ -396,8 +424,12 @@ class SingleStepper:
             self._write(across, cross, after[1])
             # feed-forward
             self._read(net, hidden)
-            np.dot(hidden.seen, layer.up, out=hidden.inner)
-            np.maximum(hidden.inner, _ZERO, out=hidden.inner)
+            gate = self._gates[number]
+            np.dot(hidden.seen, layer.up, out=hidden.inner if gate is None else gate.both)
+            if gate is None:
+                np.maximum(hidden.inner, _ZERO, out=hidden.inner)
+            else:
+                gate.open(hidden.inner)
             self._write(net, hidden, after[2])
         np.dot(self._ended(), decoder.weight, out=self._logits)
         return torch.from_numpy(self._logits).view(1, 1, -1)
