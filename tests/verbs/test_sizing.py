@@ -68,7 +68,7 @@ def test_positions_across_are_chosen_with_the_sizes(
     settings: list[str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What anybody says about layers leaves cross-attention as it is, too."""
-    monkeypatch.setattr("clearhead.verbs.sizing.SIZES", (Size(float("inf"), 16, 1),))
+    monkeypatch.setattr("clearhead.verbs.sizing.SIZES", (Size(float("inf"), 16, 16, 1),))
     pairs = [(" ".join(word), " ".join(reversed(word))) for word in ("abc", "ba", "cab", "a", "bca", "acb", "cb", "ac")]
     run = clearhead.train(pairs, tmp_path / "run", dev=pairs[:2], steps=1, settings=settings)
     model: Any = run.recipe.model
