@@ -30,44 +30,47 @@ from clearhead.training.optimizer import make_optimizers
 from clearhead.training.preparation import Prepared, prepare
 from clearhead.verbs.sizing import sized_by_budget
 
-ROPE = ["model.position.kind=rope", "model.cross.position.kind=rope"]
+ROPE = ["model.position.kind=rope"]
+ACROSS = [*ROPE, "model.cross.position.kind=rope"]
+GATED = ["model.feedforward.kind=gated", "model.feedforward.width=512"]
 SETTINGS: dict[str, list[str]] = {
-    "defaults": [],  # 3+3 layers of width 192, rotary positions, across too, 512 tokens a batch, AdamW 0.001
-    # positions
-    "not across": ROPE[:1],
+    # 3+3 layers of width 192, gated nets of 512, rotary positions, across too, 512 tokens a batch, AdamW 0.001
+    "defaults": [],
+    "256 tokens": ["training.batch_tokens=256"],
+    "1,024 tokens": ["training.batch_tokens=1024"],
+    "1,024 tokens, rate 0.002": ["training.batch_tokens=1024", "training.optimizer.rate=0.002"],
+    "mixed lengths": ["training.window=1"],
+    "muon": ["training.optimizer.kind=muon"],
+    "average 0.99": ["training.average=0.99"],
+    "float32": ["training.precision=float32"],
+    "pieces of letters": ["data.source.kind=bpe", "data.source.size=300"],
+    # nets and positions
+    "gated by SiLU": [*ACROSS, *GATED],
+    "gated by SiLU, 384": [*ACROSS, *GATED, "model.feedforward.width=384"],
+    "plain nets": ACROSS,
+    "gated by SiLU, not across": [*ROPE, *GATED],
+    "plain nets, not across": ROPE,
+    # what changes the row above
     "sinusoids": ["model.position.kind=sinusoidal"],
     "sinusoids in the encoder": ["model.encoder.position.kind=sinusoidal", "model.decoder.position.kind=rope"],
     "shaw": ["model.position.kind=shaw"],
     "t5": ["model.position.kind=t5"],
-    # sizes; whatever describes layers leaves their positions to the recipe, too
     "4+3 layers": [*ROPE, "model.encoder.layers=4"],
     "4+4 layers, net of 384": [*ROPE, "model.layers=4", "model.feedforward.width=384"],
     "4+2 layers of width 128": [*ROPE, "model.encoder.layers=4", "model.decoder.layers=2", "model.width=128"],
     "3+1 layers of width 256": [*ROPE, "model.encoder.layers=3", "model.decoder.layers=1", "model.width=256"],
     "width 256, rate 0.0005": [*ROPE, "model.width=256", "training.optimizer.rate=0.0005"],
     "8 heads": [*ROPE, "model.heads=8"],
-    "gated net": [*ROPE, "model.feedforward.kind=gated", "model.feedforward.width=512"],
-    # batches
-    "256 tokens": ["training.batch_tokens=256"],
-    "1,024 tokens": ["training.batch_tokens=1024"],
-    "1,024 tokens, rate 0.002": ["training.batch_tokens=1024", "training.optimizer.rate=0.002"],
-    "mixed lengths": ["training.window=1"],
-    # optimizer and schedule
-    "rate 0.0005": ["training.optimizer.rate=0.0005"],
-    "rate 0.002": ["training.optimizer.rate=0.002"],
-    "warm-up 0.15": ["training.schedule.warmup=0.15"],
-    "warm-up 0.15, rate 0.002": ["training.schedule.warmup=0.15", "training.optimizer.rate=0.002"],
-    "linear": ["training.schedule.kind=linear"],
-    "muon": ["training.optimizer.kind=muon"],
-    "average 0.99": ["training.average=0.99"],
-    # regularisation and precision
-    "dropout 0.05": ["model.dropout.residual=0.05", "model.dropout.embedding=0.05"],
-    "no smoothing": ["training.label_smoothing=0"],
-    "float32": ["training.precision=float32"],
-    # tokens
-    "pieces of letters": ["data.source.kind=bpe", "data.source.size=300"],
+    "rate 0.0005": [*ROPE, "training.optimizer.rate=0.0005"],
+    "rate 0.002": [*ROPE, "training.optimizer.rate=0.002"],
+    "betas 0.9, 0.95": [*ROPE, "training.optimizer.betas=[0.9,0.95]"],
+    "warm-up 0.15": [*ROPE, "training.schedule.warmup=0.15"],
+    "warm-up 0.15, rate 0.002": [*ROPE, "training.schedule.warmup=0.15", "training.optimizer.rate=0.002"],
+    "linear": [*ROPE, "training.schedule.kind=linear"],
+    "dropout 0.05": [*ROPE, "model.dropout.residual=0.05", "model.dropout.embedding=0.05"],
+    "no smoothing": [*ROPE, "training.label_smoothing=0"],
 }
-"""Rows, each with what it changes of the defaults."""
+"""Rows, each with its settings; what describes no layers has those that suit a short budget."""
 TIMED = 24
 """Steps by which the time of a step is measured; the median counts."""
 ROUNDS = 3
