@@ -8,7 +8,6 @@ from typing import Literal
 
 import torch
 
-from clearhead.costing import require_training_memory
 from clearhead.data import Encoded, Progress, all_sizes
 from clearhead.errors import PartnerError
 from clearhead.evaluation import dev_scores, judge_of, scores_of_run
@@ -221,6 +220,8 @@ def _require_memory(recipe: Recipe, examples: Encoded, parameters: int) -> None:
     spec, free = recipe.training, free_memory()
     roughly = BYTES_OF_A_PARAMETER * parameters + BYTES_OF_A_TOKEN * spec.batch_tokens
     if free is not None and roughly > free / 8:
+        from clearhead.costing import require_training_memory
+
         longest = int(max(side.max() for sizes in all_sizes(examples) for side in sizes))
         require_training_memory(recipe, length=longest, examples=len(examples))
 
