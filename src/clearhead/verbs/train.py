@@ -97,8 +97,8 @@ def train(
         from clearhead.verbs.session import train_in
 
         with undisturbed():
-            train_in(StatedRecipe(found, stated, begin), folder, resume=resume, listener=listener)
-    return Run(folder)
+            best = train_in(StatedRecipe(found, stated, begin), folder, resume=resume, listener=listener)
+    return Run(folder, best)
 
 
 def _leads() -> bool:
