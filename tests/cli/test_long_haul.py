@@ -12,14 +12,14 @@ from tools.long_haul import flat_memory
 from tests.cli.forked import Forked
 from tests.cli.test_run import clearhead, lines_of
 from tests.cli.test_train import ENVIRONMENT
-from tests.training.toy import SMALL, write_pairs
+from tests.training.toy import LONG_WINDED, write_pairs
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("haul")
     pairs = write_pairs(folder / "pairs.tsv", count=200)
-    result = clearhead("train", str(pairs), "-o", str(folder / "run"), "--max-steps", "5", *SMALL)
+    result = clearhead("train", str(pairs), "-o", str(folder / "run"), "--max-steps", "5", *LONG_WINDED)
     assert result.returncode == 0, result.stderr.decode()
     return str(folder / "run")
 

@@ -3,6 +3,8 @@
 import json
 import pickle
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,9 @@ from clearhead.events import Event, ignore
 from clearhead.interop import engines
 from clearhead.interop.engines import on_engine, require_engine
 from clearhead.interop.exporting import ctranslate2 as exporting
+from clearhead.interop.exporting import make_sample
+from clearhead.interop.exporting.onnx import OnnxEngine
+from clearhead.interop.exporting.verifying import compare
 from clearhead.models import SavedModel, build, save_model
 from clearhead.predictor import Engine, TextWriter, ready
 from clearhead.recipe import DecodingSpec, read_recipe
@@ -68,6 +73,29 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[SavedModel
     return saved_model(folder, "lm"), folder / "lm.safetensors"
 
 
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory: pytest.TempPathFactory) -> tuple[SavedModel, Path]:
+    """An encoder-decoder with T5's positions and the name of a file that it would have."""
+    folder = tmp_path_factory.mktemp("engines-t5")
+    return saved_model(
+        folder, "seq2seq", "model.position.kind=t5", "model.cross.position.kind=rope"
+    ), folder / "t5.safetensors"
+
+
+@pytest.fixture(scope="module")
+def shaw(tmp_path_factory: pytest.TempPathFactory) -> tuple[SavedModel, Path]:
+    """A language model with Shaw's positions."""
+    folder = tmp_path_factory.mktemp("engines-shaw")
+    return saved_model(folder, "lm", "model.position.kind=shaw"), folder / "shaw.safetensors"
+
+
+def converted(found: tuple[SavedModel, Path]) -> Path:
+    """The folder of ONNX graphs beside a model."""
+    writer(found, "onnxruntime")
+    (folder,) = found[1].parent.glob(f"{found[1].name}.onnx*")
+    return folder
+
+
 def writer(found: tuple[SavedModel, Path], engine: str, **settings: Any) -> TextWriter:
     saved, path = found
     predictor = on_engine(ready(saved, path), saved, engine, ignore, beside=path, **settings)
@@ -96,14 +124,16 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("family", ["seq2seq", "language_model"])
-@pytest.mark.parametrize("engine", ["ctranslate2", "onnxruntime"])
-def test_answers_are_the_native_ones(engine: str, family: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    ("engine", "which"),
+    [("ctranslate2", "seq2seq"), ("ctranslate2", "language_model"), ("onnxruntime", "t5"), ("onnxruntime", "shaw")],
+)
+def test_answers_are_the_native_ones(engine: str, which: str, request: pytest.FixtureRequest) -> None:
     """Greedy and with beams, with their numbers, in batches of any size; all ranks where the search is our own.
 
     CTranslate2 stops by another rule, which this random model, unlike a trained one, shows in the lower ranks.
     """
-    model = writer(request.getfixturevalue(family), engine)
+    model = writer(request.getfixturevalue(which), engine)
     native = Engine(model.model)
     lines = model._encode(WORDS, model.recipe.decoding)[0]
     for settings in SETTINGS:
@@ -120,9 +150,32 @@ def test_answers_are_the_native_ones(engine: str, family: str, request: pytest.F
         assert close(alone, wanted[:2]), settings
 
 
-def test_onnxruntime_does_what_the_native_search_does(seq2seq: tuple[SavedModel, Path]) -> None:
+@pytest.mark.parametrize("which", ["t5", "shaw"])
+def test_graphs_for_onnxruntime_compute_what_the_model_computes(which: str, request: pytest.FixtureRequest) -> None:
+    found = request.getfixturevalue(which)
+    sample = make_sample(found[0])
+    agreement = compare(sample, OnnxEngine(converted(found), sample.model))
+    assert agreement.holds(1e-5)
+    assert agreement.answers == 24
+
+
+def test_an_encoder_decoder_answers_without_clearhead(t5: tuple[SavedModel, Path]) -> None:
+    """answer.py imports numpy, onnxruntime and tokenizers alone, and gives the model's own greedy answers."""
+    folder, texts = converted(t5), ["abc", "gfa", "bade"]
+    assert {"encoder.onnx", "decoder.onnx", "answer.py", "model.json"} <= {file.name for file in folder.iterdir()}
+    about = json.loads((folder / "model.json").read_text())
+    assert about["graphs"]["decoder"]["inputs"]["past_0_key"] == ["lines", None, "past", None]
+    program = "import sys; sys.modules['clearhead'] = None; sys.modules['torch'] = None; import runpy; "
+    program += (
+        f"sys.argv = ['answer.py', *{texts!r}]; runpy.run_path({str(folder / 'answer.py')!r}, run_name='__main__')"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines() == ready(*t5).generate(texts, beam_size=1, max_length=256)
+
+
+def test_onnxruntime_does_what_the_native_search_does(t5: tuple[SavedModel, Path]) -> None:
     """Sampling, prefixes, permitted answers and streams, as the search is the same."""
-    model = writer(seq2seq, "onnxruntime")
+    model = writer(t5, "onnxruntime")
     native = model.on_engine(Engine(model.model))
     for asked in ({"sample": True, "seed": 3}, {"min_length": 4, "beam_size": 4}, {"banned": [5], "beam_size": 2}):
         assert model.generate(WORDS, **asked) == native.generate(WORDS, **asked)

@@ -1,13 +1,9 @@
 """Graphs with open lengths compute what the model computes: every position scheme and family, in two formats."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import clearhead
 from clearhead.errors import ClearheadError, UnsupportedModel
 from clearhead.interop.exporting import make_sample
 from clearhead.interop.exporting.onnx import OnnxEngine, write_onnx
@@ -16,10 +12,8 @@ from clearhead.interop.exporting.verifying import compare, require_agreement
 from clearhead.models import SavedModel, build
 from clearhead.positions import absolute
 from clearhead.recipe import read_recipe
-from clearhead.training import prepare
 from tests.models.zoo import SIZES
 from tests.thorough import proved_later
-from tests.training.toy import write_pairs
 
 SMALL = [*SIZES, "model.layers=1", "model.width=8"]
 POSITIONS = {
@@ -42,8 +36,8 @@ def model_of(*overrides: str) -> SavedModel:
     return SavedModel(build(recipe, seed=1).eval(), recipe, {})
 
 
-TRACED = ("learned", "alibi", "t5", "rope, grouped queries")
-"""The others are traced by tests below (sinusoids, Shaw's, disentangled), or within one of these (RoPE)."""
+TRACED = ("learned", "alibi", "rope, grouped queries")
+"""The others are traced below (sinusoids, disentangled), in one of these (RoPE), or in test_engines.py (T5, Shaw)."""
 
 
 @pytest.mark.parametrize("position", proved_later(POSITIONS, but=TRACED))
@@ -74,37 +68,13 @@ def test_a_recurrent_model_is_refused() -> None:
         trace_graphs(build(recipe, seed=1).eval())
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    [["model.family=lm", "model.position.kind=shaw"], ["model.family=classifier", *POSITIONS["disentangled"]]],
-)
-def test_onnxruntime_of_other_families(overrides: list[str], tmp_path: Path) -> None:
-    sample = make_sample(model_of(*overrides))
+def test_onnxruntime_of_a_classifier(tmp_path: Path) -> None:
+    """tests/interop/test_engines.py has the other families: a conversion for ONNX Runtime is such an export."""
+    sample = make_sample(model_of("model.family=classifier", *POSITIONS["disentangled"]))
     write_onnx(sample, tmp_path)
     agreement = compare(sample, OnnxEngine(tmp_path, sample.model))
     assert agreement.holds(1e-5)
     assert agreement.answers == 24
-
-
-def test_an_encoder_decoder_answers_without_clearhead(tmp_path: Path) -> None:
-    """answer.py imports numpy, onnxruntime and tokenizers alone, and gives the model's own greedy answers."""
-    data = write_pairs(tmp_path / "pairs.tsv", 60)
-    positions = ["model.position.kind=t5", "model.cross.position.kind=rope"]
-    ready = prepare(read_recipe(None, f'data.train="{data}"', *SMALL, *positions), tmp_path / "run")
-    saved = SavedModel(build(ready.recipe, seed=5).eval(), ready.recipe, ready.tokenizers)
-    clearhead.save_model(saved, tmp_path / "model.safetensors")
-    texts = ["abc", "gfa", "bade"]
-    exported = clearhead.export_model(tmp_path / "model.safetensors", "onnx", tmp_path / "out", lines=texts)
-    assert exported.lines == 3
-    assert {"encoder.onnx", "decoder.onnx", "answer.py", "model.json"} <= exported.files.keys()
-    about = json.loads((tmp_path / "out" / "model.json").read_text())
-    assert about["graphs"]["decoder"]["inputs"]["past_0_key"] == ["lines", None, "past", None]
-    there = str(tmp_path / "out" / "answer.py")
-    program = "import sys; sys.modules['clearhead'] = None; sys.modules['torch'] = None; import runpy; "
-    program += f"sys.argv = ['answer.py', *{texts!r}]; runpy.run_path({there!r}, run_name='__main__')"
-    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    mine = clearhead.load(tmp_path / "model.safetensors")
-    assert printed.splitlines() == mine.generate(texts, beam_size=1, max_length=256)
 
 
 def test_a_wrong_graph_is_noticed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from clearhead.predictor import TextWriter, load
 from clearhead.recipe import read_recipe
 from clearhead.verbs.session import train_in
-from tests.training.toy import SMALL, write_pairs
+from tests.training.toy import LONG_WINDED, write_pairs
 
 
 @pytest.fixture(scope="session")
@@ -16,7 +16,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("predictor")
     pairs = write_pairs(folder / "pairs.tsv")
     quick = ["model.width=64", "training.optimizer.rate=0.004", "training.average=0.98", "training.steps=500"]
-    settings = [f'data.train="{pairs}"', *SMALL, "training.evaluate_every=250", *quick]
+    settings = [f'data.train="{pairs}"', *LONG_WINDED, "training.evaluate_every=250", *quick]
     train_in(read_recipe(None, *settings), folder / "run", resume=False)
     return folder / "run"
 

@@ -3,11 +3,14 @@
 import random
 from pathlib import Path
 
-SMALL = [
+LONG_WINDED = [
     *("model.layers=1", "model.width=32", "model.heads=2", "model.feedforward.width=64"),
     *("model.dropout.residual=0.1", "model.dropout.embedding=0.1"),
     *("training.batch_tokens=256", "training.threads=1"),
 ]
+"""A small model that may write long answers."""
+SMALL = [*LONG_WINDED, "decoding.max_length=12"]
+"""The same for answers of these tasks: what has not learnt when to stop is stopped."""
 
 FEW = 150
 """Pairs enough for a run whose files and steps matter, and not what it learns."""

@@ -15,7 +15,7 @@ from clearhead.evaluation.evaluating import evaluate
 from clearhead.evaluation.judges import judge_of
 from clearhead.evaluation.scores import Scores
 from clearhead.files import write_whole
-from clearhead.predictor import load
+from clearhead.predictor import Predictor
 from clearhead.recipe import metrics_for
 from clearhead.training import clear_write_errors
 
@@ -24,15 +24,16 @@ FORMAT = 2
 """Changes with the shape of the file; one of another shape is not read, but computed anew."""
 
 
-def scores_of_run(folder: Path, corpus: Corpus[Any], *, metric: str, step: int) -> tuple[dict[str, Scores], bool]:
-    """Scores of the best model on dev, and on test if there is one, and whether they are new.
+def scores_of_run(
+    folder: Path, predictor: Predictor, corpus: Corpus[Any], *, metric: str, step: int
+) -> tuple[dict[str, Scores], bool]:
+    """Scores of a run's best model, as loaded, on dev, and on test if there is one; and whether they are new.
 
     ``scores.json`` keeps them. What it has is taken if it was computed with this very model, its way of decoding and
     these examples; otherwise the scores are computed, and it is written.
     """
     parts = {"dev": corpus.dev, "test": corpus.test}
     best = folder / "best.safetensors"
-    predictor = load(best)
     facts: dict[str, Any] = {
         "format": FORMAT,
         "model": {"file": best.name, "fingerprint": _model_fingerprint(best), "step": step},

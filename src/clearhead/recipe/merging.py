@@ -5,7 +5,7 @@ from typing import Any
 
 from clearhead.recipe.parts import Parts, meaning, parts_of, slot_of, word
 from clearhead.recipe.registry import kinds
-from clearhead.recipe.settings import COMMAND_LINE, SETTINGS, Given, Key, Settings, put
+from clearhead.recipe.settings import COMMAND_LINE, SETTINGS, Given, Key, Settings, put_all
 from clearhead.recipe.spec import KindSpec
 from clearhead.recipe.spreading import spread
 from clearhead.recipe.stack import StackSpec
@@ -41,8 +41,7 @@ def _over(lower: Settings, upper: Settings, parts: Parts) -> Settings:
             settings = _without_other_kinds(settings, key[:-1], "family", given.value)
         elif len(key) == 4 and key[-1] == KindSpec.tag and key[1] in parts and (slot := slot_of(parts[key[1]], key[2])):
             settings = _without_other_kinds(settings, key[:-1], slot, given.value)
-    for key, given in upper.items():
-        put(settings, key, given)
+    put_all(settings, upper)
     return settings
 
 

@@ -62,12 +62,33 @@ _SPELT_OUT: dict[Key, str] = {("training", "adapters"): "kind"}
 
 def put(settings: Settings, key: Key, given: Given) -> None:
     """Set a value; it replaces the table that stood there, and any value that stood where it needs a table."""
-    if key in _SPELT_OUT and isinstance(given.value, str):
-        key = (*key, _SPELT_OUT[key])
-    for other in list(settings):
-        if other != key and (other[: len(key)] == key or key[: len(other)] == other):
+    key = _spelt_out(key, given)
+    if key not in settings:  # where it stands already, nothing is in its way
+        depth = len(key)
+        for length in range(depth):
+            settings.pop(key[:length], None)
+        for other in [other for other in settings if other[:depth] == key]:
             del settings[other]
     settings[key] = given
+
+
+def put_all(settings: Settings, upper: Settings) -> None:
+    """Set values of which none stands where another needs a table: in one pass, as a recipe has many."""
+    upper = {_spelt_out(key, given): given for key, given in upper.items()}
+    tables = {key[:length] for key in upper if key not in settings for length in range(len(key))}
+    if tables:
+        for other in [other for other in settings if other in tables or _inside(other, upper)]:
+            del settings[other]
+    settings.update(upper)
+
+
+def _inside(key: Key, settings: Settings) -> bool:
+    """Whether a table that this key belongs to is set to a value."""
+    return any(key[:length] in settings for length in range(1, len(key)))
+
+
+def _spelt_out(key: Key, given: Given) -> Key:
+    return (*key, _SPELT_OUT[key]) if key in _SPELT_OUT and isinstance(given.value, str) else key
 
 
 def nested(settings: Settings) -> Tree:

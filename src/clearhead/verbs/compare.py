@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from clearhead.costing import Compared, side_by_side
 from clearhead.recipe import Difference, Recipe, differences, notes_of
 from clearhead.verbs.naming import Changes, recipe_named
+
+if TYPE_CHECKING:
+    from clearhead.costing import Compared
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,7 @@ class RecipeComparison:
     """Settings that are not the same."""
     length: int
     """Tokens of source and target that the costs are for."""
-    costs: list[Compared]
+    costs: "list[Compared]"
     """What each of them costs."""
     notes: tuple[list[str], list[str]]
     """What the settings of each bring along."""
@@ -40,6 +42,8 @@ def compare_recipes(
     second_settings: Changes = None,
 ) -> RecipeComparison:
     """The differences of two recipes, each with settings changed; None is the default recipe."""
+    from clearhead.costing import side_by_side  # and sympy with it, which no other verb is to wait for
+
     left, right = recipe_named(first, first_settings), recipe_named(second, second_settings)
     length, costs = side_by_side(left, right)
     return RecipeComparison(differences(left, right), length, costs, (notes_of(left), notes_of(right)))

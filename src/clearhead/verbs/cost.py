@@ -4,15 +4,16 @@ Neither imports torch, but for a Hugging Face folder.
 """
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from clearhead.costing import Crossover, ModelCost, cost_of_recipe, title_of
-from clearhead.costing import crossover as crossover_of_costs
 from clearhead.recipe import Recipe
 from clearhead.verbs.naming import Changes, split, stated_recipe
 
+if TYPE_CHECKING:  # importing it imports sympy, which no other verb is to wait for
+    from clearhead.costing import Crossover, ModelCost
 
-def cost(recipe: str | Path | Recipe | None = None, *overrides: str, settings: Changes = None) -> ModelCost:
+
+def cost(recipe: str | Path | Recipe | None = None, *overrides: str, settings: Changes = None) -> "ModelCost":
     """What a model costs, in closed forms: parameters, work, memory and span. Nothing is built.
 
     Args:
@@ -29,6 +30,8 @@ def cost(recipe: str | Path | Recipe | None = None, *overrides: str, settings: C
     >>> clearhead.cost("bert-base", settings={"model.layers": 11}).parameters.at()
     102394368
     """
+    from clearhead.costing import cost_of_recipe, title_of
+
     table, words = split(settings)
     changes = [*words, *overrides]
     read, _ = stated_recipe(recipe, changes, more=table)
@@ -36,14 +39,14 @@ def cost(recipe: str | Path | Recipe | None = None, *overrides: str, settings: C
 
 
 def crossover(
-    first: ModelCost | str | Path | Recipe,
-    second: ModelCost | str | Path | Recipe | None = None,
+    first: "ModelCost | str | Path | Recipe",
+    second: "ModelCost | str | Path | Recipe | None" = None,
     *,
     over: str = "n",
     of: Literal["work", "memory", "span"] = "work",
     m: int | None = None,
     batch: int = 1,
-) -> Crossover:
+) -> "Crossover":
     """The length at which ``second`` becomes cheaper than ``first``, solved.
 
     Args:
@@ -59,6 +62,9 @@ def crossover(
     >>> found.crossings[0].at
     129
     """
+    from clearhead.costing import ModelCost
+    from clearhead.costing import crossover as crossover_of_costs
+
     one = first if isinstance(first, ModelCost) else cost(first)
     other = second if second is None or isinstance(second, ModelCost) else cost(second)
     return crossover_of_costs(one, other, over=over, of=of, m=m, batch=batch)

@@ -36,13 +36,16 @@ class Run:
 
     Args:
         folder: A run folder, as ``clearhead train -o`` or ``clearhead.train(output=…)`` wrote it.
+        model: Its best model, if it is loaded already.
 
     Everything is read from the folder when it is asked for, so that a run can be watched while another process trains
     it; only the model is kept once it is loaded.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, model: "Predictor | None" = None) -> None:
         self.folder = Path(folder)
+        if model is not None:
+            vars(self)["model"] = model  # the cached property
         if not self.folder.is_dir() or named(self.folder) != "run":
             raise DataError(f"{folder}: is no run folder: it has no recipe.toml")
 

@@ -8,7 +8,6 @@ from typing import Literal
 
 import torch
 
-from clearhead.costing import require_training_memory
 from clearhead.data import Encoded, Progress, all_sizes
 from clearhead.errors import PartnerError
 from clearhead.evaluation import dev_scores, judge_of, scores_of_run
@@ -16,7 +15,7 @@ from clearhead.events import Event, Listener, ignore
 from clearhead.locks import held
 from clearhead.machine import free_memory
 from clearhead.models import Model, SavedModel, build, count_parameters, device_of, load_model, pick_device, save_model
-from clearhead.predictor import predictor_of
+from clearhead.predictor import Predictor, load, predictor_of
 from clearhead.recipe import Recipe, notes_of
 from clearhead.training import (
     ADAPTERS,
@@ -57,8 +56,11 @@ BYTES_OF_A_TOKEN = 1 << 16
 
 def train_in(
     stated: Recipe | StatedRecipe, folder: Path, *, resume: bool = False, listener: Listener | None = None
-) -> None:
-    """Train in this folder to the end of the budget, and score the best model; the run folder has everything."""
+) -> Predictor | None:
+    """Train in this folder to the end of the budget, and score the best model; the run folder has everything.
+
+    Returns the best model, which scoring has loaded; None in a process that helps another one.
+    """
     started = time.monotonic()
     if isinstance(stated, Recipe):
         stated = StatedRecipe(stated)
@@ -71,8 +73,7 @@ def train_in(
         trainer = make_trainer(run, group, listener, parallel=_asked_parallel(stated))
         with fast_products(run.recipe.training):
             _train(run, trainer, resume=begun, started=started)
-        if group.leads:
-            _conclude(run, trainer)
+        return _conclude(run, trainer) if group.leads else None
 
 
 def _prepared(
@@ -221,6 +222,8 @@ def _require_memory(recipe: Recipe, examples: Encoded, parameters: int) -> None:
     spec, free = recipe.training, free_memory()
     roughly = BYTES_OF_A_PARAMETER * parameters + BYTES_OF_A_TOKEN * spec.batch_tokens
     if free is not None and roughly > free / 8:
+        from clearhead.costing import require_training_memory
+
         longest = int(max(side.max() for sizes in all_sizes(examples) for side in sizes))
         require_training_memory(recipe, length=longest, examples=len(examples))
 
@@ -265,11 +268,13 @@ def _vocabularies(codecs: Codecs) -> str:
     return " → ".join(f"{codec.kind} {len(codec):,}" for codec in dict.fromkeys(codecs)) + "; " * bool(codecs)
 
 
-def _conclude(run: Prepared, trainer: Trainer) -> None:
+def _conclude(run: Prepared, trainer: Trainer) -> Predictor:
     """Say which model is the best, score it on dev and test, and keep the scores."""
     folder, report, progress = run.folder, trainer.report, trainer.progress
     best = folder / "best.safetensors"
     report.say(f"best dev {trainer.metric}: {progress.best:.2f} at step {progress.best_step:,}, in {best}")
-    scores, new = scores_of_run(folder, run.corpus, metric=trainer.metric, step=progress.best_step)
+    predictor = load(best)
+    scores, new = scores_of_run(folder, predictor, run.corpus, metric=trainer.metric, step=progress.best_step)
     if "test" in scores and new:
         report.log(f"on the test {run.corpus.format.name}, looked at only now: {scores['test']!r}")
+    return predictor

@@ -98,8 +98,9 @@ def train(
         from clearhead.verbs.session import train_in
 
         with undisturbed():
-            train_in(StatedRecipe(found, stated, begin, free=bool(chosen)), folder, resume=resume, listener=listener)
-    return Run(folder)
+            asked = StatedRecipe(found, stated, begin, free=bool(chosen))
+            best = train_in(asked, folder, resume=resume, listener=listener)
+    return Run(folder, best)
 
 
 def _leads() -> bool:
