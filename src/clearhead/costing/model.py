@@ -118,7 +118,7 @@ def cost_of_recipe(recipe: Recipe, title: str) -> ModelCost:
     letters = Letters()
     training = recipe.training
     tuned = TunedParts(training)
-    ledger = Ledger(letters=letters, name=recipe.model.family, tuned=tuned, recompute=training.recompute)
+    ledger = Ledger(letters=letters, name=recipe.model.family, tuned=tuned, recompute=training.recompute, precision="bfloat16" if training.precision == "bfloat16" else "float32")
     tree = run_cost(ledger, cost_of(recipe.model)(recipe.model).forward)
     ledger.tuned.require_all_met()
     return ModelCost(

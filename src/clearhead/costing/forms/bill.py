@@ -190,7 +190,7 @@ class ModelFormulas(Cost):
     def fused(self) -> Cost:
         """The forward pass when attention never holds its weights (torch's fused kernel): only ``saved`` differs."""
         again = self.recipe.training.recompute
-        ledger = Ledger(letters=self.letters, path="fused", name=self.name, once=self._equal_layers, recompute=again)
+        ledger = Ledger(letters=self.letters, path="fused", name=self.name, once=self._equal_layers, recompute=again, precision="bfloat16" if self.recipe.training.precision == "bfloat16" else "float32")
         return run_cost(ledger, self.form.forward)
 
     @property
