@@ -354,9 +354,7 @@ def _fused(
     return result.view(*result.shape, packed=query.packed)
 
 
-def without_weights(
-    query: Sketch, keys: Sketch, values: Sketch, *, visible: Expr, sums: int | None = None
-) -> Sketch:
+def without_weights(query: Sketch, keys: Sketch, values: Sketch, *, visible: Expr, sums: int | None = None) -> Sketch:
     """softmax(QKᵀ/scale)V, of which queries, keys, values, the result and one number a row are kept (L1.11).
 
     ``sums`` are the bytes of that number; by default it is of the queries' type, as the result is of the values'.

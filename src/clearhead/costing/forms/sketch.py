@@ -25,10 +25,9 @@ from sympy import Add, Expr, Integer, Mul, expand_mul
 
 from clearhead.costing.forms.letters import Letters, W, later, lg, pieces
 from clearhead.costing.forms.tuned import TunedParts
-from clearhead.recipe import Address, address_of
+from clearhead.recipe import Address, Precision, address_of
 
 Path = Literal["explicit", "fused"]
-Precision = Literal["float32", "bfloat16"]
 Map = Callable[["Sketch"], "Sketch"]
 ZERO, ONE = Integer(0), Integer(1)
 FLOAT, HALF, INDEX, MASK = 4, 2, 8, 1
