@@ -46,6 +46,20 @@ def free_memory() -> int | None:
     return max(0, min(known)) if known else None
 
 
+def cpu_flags() -> frozenset[str] | None:
+    """What the CPU says that it can do, such as ``avx512_bf16``, as Linux lists it; None elsewhere."""
+    lines = _read(Path("/proc/cpuinfo")).splitlines()
+    lists = [
+        line.partition(":")[2].split() for line in lines if line.partition(":")[0].strip() in ("flags", "Features")
+    ]
+    return frozenset(lists[0]) if lists else None
+
+
+def may_have_gpu() -> bool:
+    """Whether Linux shows the driver of a GPU that torch may use; it may still find none."""
+    return any(Path(driver).exists() for driver in ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg"))
+
+
 def require_memory(needed: float, what: str, way_out: str) -> None:
     """Raise ``DoesNotFit`` if ``needed`` bytes are not free.
 

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from clearhead.recipe import Recipe, StackSpec, read_recipe
+from clearhead.recipe.precision import FROM_WIDTH
 from clearhead.training import prepare
 from clearhead.training import resolving as module
-from clearhead.training.resolving import FROM_WIDTH, LEAST_DROPOUT, with_precision
+from clearhead.training.resolving import LEAST_DROPOUT, with_precision
 from tests.training.toy import SMALL, write_pairs
 
 WIDE = [f"model.width={FROM_WIDTH}"]

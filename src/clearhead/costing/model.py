@@ -13,6 +13,7 @@ from clearhead.costing.forms.sketch import Ledger
 from clearhead.costing.forms.summary import By
 from clearhead.costing.forms.tuned import TunedParts
 from clearhead.costing.forms.views import View
+from clearhead.costing.precision import precision_here
 from clearhead.costing.report import as_json, everything, screen, viewpoint
 from clearhead.costing.sharing import share_json, share_sheet
 from clearhead.costing.sheet import CostReport
@@ -118,7 +119,14 @@ def cost_of_recipe(recipe: Recipe, title: str) -> ModelCost:
     letters = Letters()
     training = recipe.training
     tuned = TunedParts(training)
-    ledger = Ledger(letters=letters, name=recipe.model.family, tuned=tuned, recompute=training.recompute)
+    precision = precision_here(recipe)
+    ledger = Ledger(
+        letters=letters,
+        name=recipe.model.family,
+        tuned=tuned,
+        recompute=training.recompute,
+        precision=precision,
+    )
     tree = run_cost(ledger, cost_of(recipe.model)(recipe.model).forward)
     ledger.tuned.require_all_met()
     return ModelCost(
@@ -127,4 +135,5 @@ def cost_of_recipe(recipe: Recipe, title: str) -> ModelCost:
         recipe=recipe,
         letters=letters,
         block=ledger.root,
+        precision=precision,
     )

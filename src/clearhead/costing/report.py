@@ -135,11 +135,12 @@ def _totals(cost: ModelFormulas, at: Viewpoint) -> list[list[Cell]]:
     held = cost.weights + cost.adapters * FLOAT + cost.gradients + cost.optimizer + cost.average
     rows.append(["weights", size(cost.weights), f"{size(held)} with {added}"])
     training = cost.recipe.training
-    way = "" if cost.fused.saved == cost.saved else ", attention fused"
+    way = " (auto, here)" if training.precision == "auto" and cost.precision == "bfloat16" else ""
+    way += "" if cost.fused.saved == cost.saved else ", attention fused"
     way += ", layers computed again" if training.recompute else ""
-    way += "; of float32, bfloat16 keeps less" if training.precision == "bfloat16" else ""
+    way += f", {size(cost.copies)} of them copies of weights" if cost.precision == "bfloat16" else ""
     way += "; not compiled, a graph chooses what it keeps" if training.compile else ""
-    rows.append(["activations", size(cost.fused.saved), f"kept for the backward pass{way}"])
+    rows.append(["activations", size(cost.fused.saved), f"kept for the backward pass in {cost.precision}{way}"])
     if caches:
         bytes_ = words(cost.step.cache, SHORT, "keys and values")
         rows.append(["cache", size(cost.step.cache), f"{bytes_}, t = {place['t']} tokens so far"])
@@ -147,6 +148,14 @@ def _totals(cost: ModelFormulas, at: Viewpoint) -> list[list[Cell]]:
     rows.append(["span", at.number(cost.span), f"longest chain of operations{waits}"])
     rows.append(["sequential", at.number(cost.sequential), f"{cost.sequential}, steps that wait for one another"])
     return rows
+
+
+def precision_words(cost: ModelFormulas) -> str:
+    """What activations are counted in, and why."""
+    asked = cost.recipe.training.precision
+    why = "as training.precision=auto chooses on this machine" if asked == "auto" else "as the recipe says"
+    types = ", with the types of torch's autocast on a CPU" if cost.precision == "bfloat16" else ""
+    return f"activations in {cost.precision}, {why}{types}"
 
 
 def _tuning(cost: ModelFormulas) -> str:
@@ -183,7 +192,7 @@ def everything(cost: ModelFormulas, at: Viewpoint, by: By) -> CostReport:
     """Every number with its formula and its convention; then every block, or layer."""
     _require("by", by, get_args(By))
     notes = [f"{_lengths(cost, at.place, t=True)}; {_sizes(cost)}", "a MAC is a multiply-accumulate; lg is ⌈log₂⌉"]
-    notes += notes_of(cost.recipe)
+    notes += [precision_words(cost), *notes_of(cost.recipe)]
     if at.view == "printed":
         notes.append("as printed: " + "; ".join(PRINTED))
     columns = [Column("", "name"), Column("formula", "formula"), Column("number", "number"), Column("convention")]
@@ -245,6 +254,7 @@ def as_json(cost: ModelFormulas, at: Viewpoint, by: By) -> dict[str, Any]:
     return {
         "recipe": cost.title,
         "family": cost.recipe.model.family,
+        "precision": cost.precision,
         "at": dict(at.place),
         "sizes": {symbol.name: int(size) for symbol, size in cost.sizes.items()},
         **{key: formula.at(**at.place) for key, formula in formulas.items()},

@@ -5,7 +5,7 @@ from typing import Any
 from clearhead.costing.forms.formula import Formula
 from clearhead.costing.forms.parallel import Parallel
 from clearhead.costing.layout import Column
-from clearhead.costing.report import Viewpoint
+from clearhead.costing.report import Viewpoint, precision_words
 from clearhead.costing.sheet import Cell, Sheet
 from clearhead.machine import shown_bytes
 
@@ -20,7 +20,8 @@ def share_sheet(parallel: Parallel, at: Viewpoint) -> Sheet:
         [Column("", "name"), Column("", "number"), Column("bytes", "number"), Column("formula", "formula")],
         notes=[
             "for each device, B lines on each; W devices in a ring; "
-            + ", ".join(f"{symbol} = {size}" for symbol, size in parallel.sizes.items())
+            + ", ".join(f"{symbol} = {size}" for symbol, size in parallel.sizes.items()),
+            precision_words(cost),
         ],
     )
 
@@ -46,6 +47,7 @@ def share_json(parallel: Parallel, at: Viewpoint) -> dict[str, Any]:
         "recipe": parallel.cost.title,
         "devices": parallel.devices,
         "parallel": parallel.kind,
+        "precision": parallel.cost.precision,
         "at": dict(at.place),
         "sizes": {symbol.name: int(size) for symbol, size in parallel.sizes.items()},
         "sent": [

@@ -2,7 +2,7 @@
 
 from clearhead.models.base import Model, State, Writer
 from clearhead.models.build import build, count_parameters
-from clearhead.models.device import pick_device, use_cores
+from clearhead.models.device import computes_bfloat16, pick_device, use_cores
 from clearhead.models.encoder import ClassifierModel, EncoderModel
 from clearhead.models.evaluating import AttentionChoice, device_of, evaluating
 from clearhead.models.file import SavedModel, add_tensors, fingerprint_of, load_model, save_model, stored_tensors
@@ -27,6 +27,7 @@ __all__ = [
     "add_tensors",
     "block_tree",
     "build",
+    "computes_bfloat16",
     "count_parameters",
     "device_of",
     "evaluating",

@@ -43,3 +43,9 @@ def pick_device(name: str = "auto") -> torch.device:
             f"--nproc-per-node {torch.cuda.device_count()}"
         )
     return torch.device(f"cuda:{rank}")
+
+
+def computes_bfloat16() -> bool:
+    """Whether this CPU multiplies bfloat16 by itself: others convert every number."""
+    supported: bool = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return supported

@@ -49,6 +49,7 @@ from clearhead.recipe.position import (
     SinusoidalSpec,
     T5BucketsSpec,
 )
+from clearhead.recipe.precision import Precision, precision_of
 from clearhead.recipe.reading import (
     Source,
     read_decoding,
@@ -151,6 +152,7 @@ __all__ = [
     "OuterSpec",
     "PatchesSpec",
     "PositionSpec",
+    "Precision",
     "Recipe",
     "RecurrentDecoderSpec",
     "RecurrentEncoderSpec",
@@ -193,6 +195,7 @@ __all__ = [
     "named",
     "no_recipe",
     "notes_of",
+    "precision_of",
     "preset_names",
     "preset_text",
     "read_decoding",

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from clearhead.blocks import Stack
-from clearhead.models import Model, device_of, pick_device
+from clearhead.models import Model, computes_bfloat16, device_of, pick_device
 from clearhead.positions import right_padded
 from clearhead.recipe import TrainingSpec
 from clearhead.training.objectives import Objective
@@ -60,12 +60,6 @@ def notes_on(spec: TrainingSpec, device: torch.device) -> Iterator[str]:
         yield f"training on {name}"
     elif spec.precision == "bfloat16" and not computes_bfloat16():
         yield "this CPU has no arithmetic for bfloat16: training.precision=float32 is faster here"
-
-
-def computes_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 by itself: others convert every number."""
-    supported: bool = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return supported
 
 
 def gpu_memory(device: torch.device) -> int | None:

@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 
 from clearhead.data import Encoded, all_sizes
-from clearhead.models import outline, pick_device
-from clearhead.recipe import Recipe, RotarySpec, Seq2SeqSpec, StackSpec, TransformerSpec
-from clearhead.training.hardware import computes_bfloat16
+from clearhead.models import computes_bfloat16, outline, pick_device
+from clearhead.recipe import Recipe, RotarySpec, Seq2SeqSpec, StackSpec, precision_of
 from clearhead.training.objectives import Codecs, Objective
 
 MOST_LISTED = 1_000_000
 """Training examples that are shuffled by a list, at most, unless the recipe says how."""
-FROM_WIDTH = 128
-"""Width from which bfloat16 pays off on a CPU that multiplies it: below, conversions cost more than they save."""
 LOAD_OF_FULL_DROPOUT = 1200.0
 """The load, (parameters / training tokens) × passes, at which the dropout of ``auto`` would reach 1."""
 LEAST_DROPOUT, MOST_DROPOUT = 0.03, 0.3
@@ -50,12 +47,8 @@ def with_shuffle(recipe: Recipe, examples: Encoded) -> Recipe:
 def with_precision(recipe: Recipe) -> Recipe:
     """Resolve ``auto``: bfloat16 where this CPU multiplies it and the model is wide enough to gain, else float32."""
     spec = recipe.training
-    if spec.precision != "auto":
-        return recipe
-    stacks = [part for _, part in recipe.model if isinstance(part, StackSpec)]
-    gains = all(isinstance(stack, TransformerSpec) and stack.width >= FROM_WIDTH for stack in stacks)
-    fast = gains and pick_device(spec.device).type == "cpu" and computes_bfloat16()
-    return recipe.updated(training=spec.replaced(precision="bfloat16" if fast else "float32"))
+    found = precision_of(recipe, multiplies=lambda: pick_device(spec.device).type == "cpu" and computes_bfloat16())
+    return recipe if found == spec.precision else recipe.updated(training=spec.replaced(precision=found))
 
 
 def with_dropout(recipe: Recipe, examples: Encoded) -> Recipe:

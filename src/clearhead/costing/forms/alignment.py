@@ -7,7 +7,7 @@ from sympy import Expr
 
 from clearhead.costing.forms.attention import choose
 from clearhead.costing.forms.letters import B
-from clearhead.costing.forms.sketch import ONE, ZERO, Ledger, Sketch, Time
+from clearhead.costing.forms.sketch import ONE, ZERO, Ledger, Sketch, Storage, Time
 from clearhead.recipe import BahdanauSpec, LuongSpec, NoAlignmentSpec
 
 
@@ -18,6 +18,8 @@ class AlignmentForm:
 
     def __init__(self, spec: Any, ledger: Ledger, *, width: Expr, state: Expr, memory: Sketch | None) -> None:
         self.spec, self.ledger, self.width, self.state, self.memory = spec, ledger, width, state, memory
+        self.copies: dict[str, Storage | None] = {}
+        """The bfloat16 copies of its matrices."""
 
     @property
     def fed(self) -> Expr:
@@ -26,6 +28,14 @@ class AlignmentForm:
 
     def declare(self) -> None:
         """Its parameters."""
+
+    def _declare(self, name: str, inputs: Expr, features: Expr, *, bias: bool = False) -> None:
+        """A map of this name."""
+        self.copies[name] = self.ledger.linear(inputs, features, bias=bias, name=f"alignment.{name}")
+
+    def _mapped(self, name: str, x: Sketch, features: Expr, *, bias: bool = False) -> Sketch:
+        """x through the map of this name."""
+        return x.linear(features, bias=bias, known=True, copied=self.copies.get(name))
 
     def prepare(self) -> None:
         """Project the memory, once for all steps."""
@@ -53,12 +63,12 @@ class NoAlignmentForm(AlignmentForm):
     def declare(self) -> None:
         """A map, if the widths differ."""
         if self.state != self.width:
-            self.ledger.linear(self.state, self.width, name="alignment.map")
+            self._declare("map", self.state, self.width, bias=True)
 
     def output(self, states: Sketch, tokens: Sketch, contexts: Sketch | None) -> Sketch:
         """The states."""
         del tokens, contexts
-        return states if self.state == self.width else states.linear(self.width, known=True)
+        return states if self.state == self.width else self._mapped("map", states, self.width, bias=True)
 
 
 class _AttendingForm(AlignmentForm):
@@ -82,26 +92,25 @@ class _AttendingForm(AlignmentForm):
 
     def declare(self) -> None:
         """The maps of state and memory, and the direction in which they meet."""
-        ledger = self.ledger
         if self._score != "dot":
-            ledger.linear(self._memory.shape[-1], self._size, bias=False, name="alignment.attention.key")
+            self._declare("attention.key", self._memory.shape[-1], self._size)
         if self._score == "concat":
-            ledger.linear(self.state, self._size, bias=False, name="alignment.attention.query")
-            ledger.parameter(self._size, kind="vector", name="alignment.attention.direction")
+            self._declare("attention.query", self.state, self._size)
+            self.ledger.parameter(self._size, kind="vector", name="alignment.attention.direction")
 
     def prepare(self) -> None:
         """n·k·a for the keys."""
         memory = self._memory
-        self.keys = memory if self._score == "dot" else memory.linear(self._size, bias=False, known=True)
+        self.keys = memory if self._score == "dot" else self._mapped("attention.key", memory, self._size)
 
     def attend(self, states: Sketch) -> Sketch:
         """The context of each state."""
         memory, (_, steps, _) = self._memory, states.shape
         keys = self.keys or self.ledger.constant(B, memory.shape[-2], self._size)
         if self._score == "concat":
-            query = states.linear(self._size, bias=False, known=True)
+            query = self._mapped("attention.query", states, self._size)
             meeting = query.add(keys, (B, steps, memory.shape[-2], self._size)).apply(keeps="output")
-            scores = meeting.scale().sum(B, steps, memory.shape[-2])
+            scores = meeting.scale(learned=True).sum(B, steps, memory.shape[-2])
         else:
             scores = states.matmul(keys.transpose())
         weights = choose(scores, hard=self.spec.choice == "hard")
@@ -127,7 +136,7 @@ class BahdanauForm(_AttendingForm):
         """The attention's, and the readout."""
         super().declare()
         twice = 2 if self.spec.readout == "maxout" else 1
-        self.ledger.linear(self.state + self.width + self.fed, twice * self.width, name="alignment.map")
+        self._declare("map", self.state + self.width + self.fed, twice * self.width, bias=True)
 
     def enters(self, state: Sketch, last: list[Sketch]) -> Sketch:
         """What the state sees."""
@@ -137,7 +146,7 @@ class BahdanauForm(_AttendingForm):
 
     def contexts(self, length: Expr, time: Time) -> Sketch:
         """All contexts, side by side."""
-        return self.ledger.input(B, length, self.fed, time=time)
+        return self.ledger.input(B, length, self.fed, time=time, size=self._memory.factor().itemsize)
 
     def output(self, states: Sketch, tokens: Sketch, contexts: Sketch | None) -> Sketch:
         """The readout of state, token and context: the larger of each two features, or tanh."""
@@ -146,8 +155,8 @@ class BahdanauForm(_AttendingForm):
         states = states.beside(tokens, *states.shape)
         joined = states.beside(contexts, B, length, self.state + self.width + self.fed)
         if self.spec.readout == "tanh":
-            return joined.linear(self.width, known=True).apply(keeps="output")
-        mixed = joined.linear(2 * self.width, known=True)
+            return self._mapped("map", joined, self.width, bias=True).apply(keeps="output")
+        mixed = self._mapped("map", joined, 2 * self.width, bias=True)
         result = mixed.kernel(B * length * self.width, ONE, shape=(B, length, self.width), keeps=[mixed.storage])
         self.ledger.save(result.storage)
         return result
@@ -175,7 +184,7 @@ class LuongForm(_AttendingForm):
     def declare(self) -> None:
         """The attention's, and the map to the output."""
         super().declare()
-        self.ledger.linear(self._memory.shape[-1] + self.state, self.width, bias=False, name="alignment.map")
+        self._declare("map", self._memory.shape[-1] + self.state, self.width)
 
     def enters(self, state: Sketch, last: list[Sketch]) -> Sketch | None:
         """The last output; before the first there is none, and zeros enter."""
@@ -189,4 +198,4 @@ class LuongForm(_AttendingForm):
         del tokens, contexts
         _, length, _ = states.shape
         joined = self.attend(states).beside(states, B, length, self._memory.shape[-1] + self.state)
-        return joined.linear(self.width, bias=False, known=True).apply(keeps="output")
+        return self._mapped("map", joined, self.width).apply(keeps="output")

@@ -162,7 +162,8 @@ def _linformer(spec: LinformerSpec, x: Sketch, memory: Sketch | None = None, *, 
         if spec.sharing == "none":  # a map for each head, expanded over the batch
             return replace(ledger.input(batch, count, k, length), packed=False).matmul(heads)
         joined = heads.view(batch, count * size, length, packed=False)
-        return joined.linear(k, bias=False, known=True).view(batch, count, k, size)
+        copied = ledger.copy(k, length, part=True)
+        return joined.linear(k, bias=False, known=True, copied=copied).view(batch, count, k, size)
 
     return project_and_mix(spec, x, memory, setting=replace(setting, scheme=Scheme()), shrink=shrink)
 
@@ -236,7 +237,8 @@ def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHeadSpec, 
     masked = setting.causal and not stepping
     if fusable and not scheme.weighs_positions:
         if scheme.by_distance is not None and not stepping:  # what may not be seen is −∞ in it
-            keys, values, bias, masked = keys.copy(), values.copy(), scheme.by_distance, False
+            bias = scheme.by_distance.view(*scheme.by_distance.shape[:-1], n, m)
+            keys, values, masked = keys.copy(), values.copy(), False
         return _fused(query, keys, values, bias=bias, masked=masked, visible=visible)
     mask = n * m if masked else None
     return _explicit(query, keys, values, spec=spec, scheme=scheme, bias=bias, mask=mask, visible=visible)
@@ -254,7 +256,7 @@ def attend_masked(
     query = _folded(query, spec)
     if query.ledger.path == "fused" and _does_without_weights(spec) and not scheme.adds_terms:
         if query.shape[-1] == values.shape[-1]:
-            query.ledger.save(Storage(mask * FLOAT))
+            query.ledger.save(Storage(mask * query.factor().itemsize))
         return _fused(query, keys, values, bias=None, masked=True, visible=visible)
     bias = _bias(query, spec, scheme)
     return _explicit(query, keys, values, spec=spec, scheme=scheme, bias=bias, mask=mask, visible=visible)
@@ -306,7 +308,7 @@ def _additive(query: Sketch, keys: Sketch) -> Sketch:
     meeting = query.add(keys, (batch, heads, n, keys.shape[-2], size)).apply(keeps="output")
     query.ledger.parameter(heads, size, name="score.direction")
     query.ledger.save(meeting.storage)
-    return meeting.scale().sum(batch, heads, n, keys.shape[-2])
+    return meeting.scale(learned=True).sum(batch, heads, n, keys.shape[-2])
 
 
 def choose(scores: Sketch, *, hard: bool = False, mask: Expr | None = None) -> Sketch:
@@ -333,28 +335,36 @@ def _fused(
 ) -> Sketch:
     """torch's kernel, whose result is laid out as the queries are.
 
-    It wants values as wide as queries and a bias without gradient; else torch itself takes the explicit way.
+    It wants values as wide as queries and a bias without gradient; else torch itself takes the explicit way, in float32
+    even with autocast. To the kernel autocast gives everything in bfloat16, a bias as a matrix of its own.
     """
     if bias is not None and masked:
         bias = bias.masked(Storage(product(query.shape[-2], keys.shape[-2], MASK)))
     if (bias is not None and bias.grad) or query.shape[-1] != values.shape[-1]:
+        query, keys, values = (part.factor().typed(FLOAT) for part in (query, keys, values))
         keys, values = for_every_head(keys, query), for_every_head(values, query)
-        weights = query.matmul(keys.transpose(), visible=visible).softmax()
-        return weights.matmul(values, visible=visible)
+        with query.ledger.in_float32():
+            weights = query.matmul(keys.transpose(), visible=visible).softmax()
+            heads = weights.matmul(values, visible=visible)
+        return heads.factor()
     if bias is not None:
-        query.ledger.save(bias.storage)
-    result = without_weights(query, keys, values, visible=visible)
+        query.ledger.save(bias.factor().storage)
+    query, keys, values = (part.factor() for part in (query, keys, values))
+    result = without_weights(query, keys, values, visible=visible, sums=FLOAT)
     return result.view(*result.shape, packed=query.packed)
 
 
-def without_weights(query: Sketch, keys: Sketch, values: Sketch, *, visible: Expr) -> Sketch:
-    """softmax(QKᵀ/scale)V, of which queries, keys, values, the result and one number a row are kept (L1.11)."""
+def without_weights(query: Sketch, keys: Sketch, values: Sketch, *, visible: Expr, sums: int | None = None) -> Sketch:
+    """softmax(QKᵀ/scale)V, of which queries, keys, values, the result and one number a row are kept (L1.11).
+
+    ``sums`` are the bytes of that number; by default it is of the queries' type, as the result is of the values'.
+    """
     ledger = query.ledger
     *batch, n, _ = query.shape
     for part in (query, keys, values):
         ledger.save(part.storage)
-    ledger.save(Storage(product(*batch, n, FLOAT)))
+    ledger.save(Storage(product(*batch, n, sums or query.itemsize)))
     scores = query.matmul(keys.transpose(), visible=visible, keeps=False)
-    result = scores.scale().softmax(keeps=False).matmul(values, visible=visible, keeps=False)
+    result = scores.scale().softmax(keeps=False).matmul(values, visible=visible, keeps=False).typed(values.itemsize)
     ledger.save(result.storage)
     return result

@@ -13,7 +13,7 @@ from clearhead.costing.forms.lengths import USUAL, lengths_of
 from clearhead.costing.forms.letters import Letters
 from clearhead.costing.forms.sketch import FLOAT, ZERO, Ledger, LedgerBlock, Sketch
 from clearhead.errors import ClearheadError
-from clearhead.recipe import Recipe, cost_of
+from clearhead.recipe import Precision, Recipe, cost_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,6 +40,8 @@ class Cost:
     """Operations of the forward pass that are no matrix product."""
     saved: Formula
     """Bytes that autograd keeps from forward to backward, without dropout, when attention forms its weights."""
+    copies: Formula
+    """Those of them that are bfloat16 copies of weights."""
     span: Formula
     """The longest chain of operations, sums as trees."""
     serial_span: Formula
@@ -129,7 +131,7 @@ class Cost:
         return self.macs._repr_latex_()
 
 
-_SUMMED = ("matrices", "vectors", "tables", "macs", "backward", "operations", "saved", "cache", "sequential")
+_SUMMED = ("matrices", "vectors", "tables", "macs", "backward", "operations", "saved", "copies", "cache", "sequential")
 
 
 def _path(block: LedgerBlock) -> Expr | None:
@@ -162,6 +164,8 @@ class ModelFormulas(Cost):
     recipe: Recipe = field(kw_only=True)
     letters: Letters = field(kw_only=True)
     block: LedgerBlock = field(kw_only=True)
+    precision: Precision = field(kw_only=True)
+    """What training computes products in: the recipe's own word, or what ``auto`` means on this machine."""
 
     @cached_property
     def form(self) -> Form:
@@ -189,8 +193,14 @@ class ModelFormulas(Cost):
     @cached_property
     def fused(self) -> Cost:
         """The forward pass when attention never holds its weights (torch's fused kernel): only ``saved`` differs."""
-        again = self.recipe.training.recompute
-        ledger = Ledger(letters=self.letters, path="fused", name=self.name, once=self._equal_layers, recompute=again)
+        ledger = Ledger(
+            letters=self.letters,
+            path="fused",
+            name=self.name,
+            once=self._equal_layers,
+            recompute=self.recipe.training.recompute,
+            precision=self.precision,
+        )
         return run_cost(ledger, self.form.forward)
 
     @property

@@ -15,7 +15,7 @@ from clearhead.costing.forms.attention import (
 from clearhead.costing.forms.letters import later, least
 from clearhead.costing.forms.norm import token_norm
 from clearhead.costing.forms.position import distances_within
-from clearhead.costing.forms.sketch import FLOAT, INDEX, Ledger, Sketch, Storage, product
+from clearhead.costing.forms.sketch import INDEX, Ledger, Sketch, Storage, product
 from clearhead.recipe import DisentangledSpec
 
 
@@ -125,9 +125,9 @@ def _blockwise(
     rows = _rows(spec, ledger, setting.part, later(n, m))
     places = _projected(spec, ledger, width, rows, part=setting.part)
     index = ledger.constant(distances, size=INDEX).storage
-    for _ in places:
+    for place in places:
         ledger.save(index if spec.p2c_index == "released" else ledger.constant(distances, size=INDEX).storage)
-        ledger.save(Storage(product(batch[-1], distances, size, FLOAT)))
+        ledger.save(Storage(product(batch[-1], distances, size, place.itemsize)))
     return without_weights(query, keys, values, visible=setting.visible(n, m))
 
 

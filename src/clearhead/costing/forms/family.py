@@ -63,7 +63,8 @@ def logits(spec: ModelSpec, x: Sketch, tokens: Expr) -> Sketch:
             x.ledger.parameter(tokens, x.shape[-1], kind="table")
         if spec.embedding.output_bias:
             x.ledger.parameter(tokens, kind="vector", name="bias")
-        found = x.linear(tokens, bias=spec.embedding.output_bias, known=True)
+        copied = x.ledger.copy(tokens, x.shape[-1])
+        found = x.linear(tokens, bias=spec.embedding.output_bias, known=True, copied=copied)
         return found if spec.embedding.output_cap is None else soft_cap(found)
 
     return x.ledger.measured("output", output, x)

@@ -23,7 +23,7 @@ def layernorm(spec: LayerNormSpec, x: Sketch) -> Sketch:
         mean = x.sum(*rows, mean=True)
         variance = x.add(mean).apply(keeps="input").sum(*rows, mean=True)
     else:
-        share, left = x.ledger.constant(*rows), (rows[0], *(() if spec.axis == "all" else (width,)))
+        share, left = x.ledger.constant(*rows, size=x.itemsize), (rows[0], *(() if spec.axis == "all" else (width,)))
         mean = x.multiply(share).sum(*left)
         variance = x.add(mean).apply(keeps="input").multiply(share).sum(*left)
     deviation = _deviation(variance, outside=spec.eps_place == "outside")
@@ -36,7 +36,8 @@ def token_norm(x: Sketch, *, affine: bool, shift: bool = True) -> Sketch:
     """torch's kernel for the layer norm of each token."""
     *rows, width = x.shape
     tokens, scaled = product(*rows), int(affine) * (1 + int(shift))
-    keeps = (x.storage, Storage(tokens * FLOAT), Storage(tokens * FLOAT))
+    statistic = tokens * (FLOAT if affine else x.itemsize)  # a gain is float32, and then so is the arithmetic
+    keeps = (x.storage, Storage(statistic), Storage(statistic))
     return x.kernel(tokens * ((5 + scaled) * width + 2), 2 * lg(width) + 7 + scaled, keeps=keeps)
 
 
@@ -57,13 +58,13 @@ def rmsnorm(spec: RmsNormSpec, x: Sketch) -> Sketch:
 
 
 def token_rms(x: Sketch, *, affine: bool) -> Sketch:
-    """torch's kernel for the root mean square of each token."""
+    """torch's root mean square of each token, computed in float32 whatever comes in and goes out."""
     *rows, width = x.shape
     tokens, scaled = product(*rows), int(affine)
     return x.kernel(
         tokens * ((3 + scaled) * width + 2),
         lg(width) + 5 + scaled,
-        keeps=(x.storage, Storage(tokens * FLOAT), *_scaled(x.numel, scaled)),
+        keeps=(x.typed(FLOAT).storage, Storage(tokens * FLOAT), *_scaled(x.numel, scaled)),
     )
 
 

@@ -17,13 +17,11 @@ from sympy import Expr, Integer, Rational, Symbol
 from clearhead.costing.forms.bill import ModelFormulas
 from clearhead.costing.forms.formula import Formula
 from clearhead.costing.forms.letters import W, letter, lg
-from clearhead.costing.forms.sketch import FLOAT, ZERO, LedgerBlock
+from clearhead.costing.forms.sketch import FLOAT, HALF, ZERO, LedgerBlock
 from clearhead.errors import Problem, RecipeError, did_you_mean
 from clearhead.recipe import ConvolutionalSpec, TransformerSpec
 
 Kind = Literal["ddp", "fsdp"]
-HALF = 2
-"""Bytes of a bfloat16."""
 FLAG = 4
 """Bytes by which DDP says whether a parameter has a gradient."""
 _BATCHES = letter("A")
@@ -79,7 +77,7 @@ class Parallel:
         training = cost.recipe.training
         self.sizes: dict[Symbol, Integer] = {**cost.sizes, W: Integer(devices), _BATCHES: Integer(training.accumulate)}
         self._gathered_bytes = HALF if training.precision == "bfloat16" else FLOAT
-        """Bytes of a number of a layer that is gathered."""
+        """Bytes of a number of a layer that is gathered; ``auto`` is bfloat16 on CPUs alone, which gather float32."""
 
     def _formula(self, expression: Expr) -> Formula:
         return Formula(expression, self.sizes)
@@ -144,14 +142,19 @@ class Parallel:
     def held(self) -> list[Held]:
         """What each device holds: the whole model, or its part of it and what is gathered at a time."""
         cost = self.cost
-        activations = Held("activations", cost.fused.saved)
+        copies = self._formula(self._all("copies"))
+        activations = [Held("activations", cost.fused.saved - copies)]
+        if cost.precision == "bfloat16":  # layers that are gathered in bfloat16 need no copies
+            gathered = self.kind == "fsdp" and self.devices > 1 and self._gathered_bytes == HALF
+            kept = copies - self._formula(self._layers("copies")) if gathered else copies
+            activations.append(Held("copies of weights", kept))
         if self.kind == "ddp" or self.devices == 1:
             return [
                 Held("weights", cost.weights + cost.adapters * FLOAT),
                 Held("gradients", cost.gradients),
                 Held("optimizer", cost.optimizer),
                 Held("average", cost.average),
-                activations,
+                *activations,
             ]
         part = self._formula(FLOAT * self._all("shards"))
         states = 2 * self._all("trained_shards")
@@ -167,7 +170,7 @@ class Parallel:
             Held("gradients", part),
             Held("optimizer", self._formula(FLOAT * (states + steps))),
             Held("average", part if cost.recipe.training.average else self._formula(ZERO)),
-            activations,
+            *activations,
         ]
 
     @property

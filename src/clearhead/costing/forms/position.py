@@ -142,8 +142,9 @@ class ShawScheme(Scheme):
         """q·a, from which each key takes its own; both are kept, and which it took."""
         if not self.keys:
             return None
-        *batch, n, _ = query.shape
-        met = query.linear(self.distances, bias=False, known=True)
+        *batch, n, size = query.shape
+        copied = query.ledger.copy(self.distances, size, part=True)
+        met = query.linear(self.distances, bias=False, known=True, copied=copied)
         return met.gathered(self._index(query.ledger), *batch, n, self.where.keys)
 
     def value_term(self, weights: Sketch) -> Sketch | None:
@@ -153,7 +154,8 @@ class ShawScheme(Scheme):
         *batch, n, m = weights.shape
         summed = weights.kernel(weights.numel, lg(m), shape=(*batch, n, self.distances))
         weights.ledger.save(self._index(weights.ledger))
-        return summed.linear(self.where.value_size, bias=False, known=True)
+        copied = weights.ledger.copy(self.distances, self.where.value_size)
+        return summed.linear(self.where.value_size, bias=False, known=True, copied=copied)
 
 
 def shaw(spec: ShawSpec, ledger: Ledger, where: PositionSetting) -> Scheme:
@@ -192,7 +194,7 @@ class Rope(Scheme):
     def _turn(self, heads: Sketch) -> Sketch:
         *batch, length, size = heads.shape
         half = heads.view(*batch, length, size / 2)
-        cos, sin = self.ledger.constant(length, size / 2), self.ledger.constant(length, size / 2)
+        cos, sin = (self.ledger.constant(length, size / 2, size=heads.itemsize) for _ in range(2))
         first = half.multiply(cos).add(half.multiply(sin))
         second = half.multiply(sin).add(half.multiply(cos))
         return first.beside(second, *batch, length, size)

@@ -1,6 +1,7 @@
 """What recurrent encoders and decoders cost (L1.2, L1.3, L4.6): one token after the other.
 
-A step keeps of the states what its gates need. The LSTM is counted as torch writes it out; its oneDNN kernel multiplies
+A step keeps of the states what its gates need. With bfloat16, gates are computed in it, and a state stays what the
+first one was: float32 if it was zero. The LSTM is counted as torch writes it out; its oneDNN kernel multiplies
 as much, and keeps a workspace of its own instead.
 """
 
@@ -12,7 +13,7 @@ from clearhead.constants import GATES, STATE_PARTS
 from clearhead.costing.forms.alignment import AlignmentForm
 from clearhead.costing.forms.inputs import Inputs, StackRole, embed
 from clearhead.costing.forms.letters import B
-from clearhead.costing.forms.sketch import FLOAT, INDEX, ONE, Ledger, Sketch, Storage, product
+from clearhead.costing.forms.sketch import INDEX, ONE, Ledger, Sketch, Storage, product
 from clearhead.recipe import RecurrentDecoderSpec, RecurrentEncoderSpec, cost_of
 
 OPERATIONS = {"gru": 10, "lstm": 13, "elman": 2}
@@ -33,40 +34,60 @@ class Cell:
         """Features of all gates."""
         return GATES[self.kind] * self.state
 
-    def declare(self, ledger: Ledger, inputs: Expr, where: str = "") -> None:
+    def declare(self, ledger: Ledger, inputs: Expr, where: str = "") -> "CellCopies":
         """Its parameters; ``where`` it stands in the block around it."""
-        ledger.linear(inputs, self.gates, name=f"{where}input")
-        ledger.linear(self.state, self.gates, name=f"{where}carry")
+        return CellCopies(
+            ledger.linear(inputs, self.gates, name=f"{where}input"),
+            ledger.linear(self.state, self.gates, name=f"{where}carry"),
+        )
 
-    def step(self, gates: Sketch, state: Sketch, memory: list[Storage]) -> Sketch:
+    def step(self, gates: Sketch, state: Sketch, memory: list[Storage], copies: "CellCopies") -> Sketch:
         """Carry the state over one token: s·gates·s multiply-accumulates, and what the gates do.
 
         ``memory`` fills with the LSTM's memory cell, which at first lies where the state does.
         """
         ledger, size = gates.ledger, self.state
-        carried = state.linear(self.gates, known=True)
-        vector = product(B, size, FLOAT)
+        carried = state.linear(self.gates, known=True, copied=copies.carry)
+        wider = carried.itemsize if self.kind == "elman" else max(carried.itemsize, state.itemsize)
+
+        def vectors(count: int, itemsize: int) -> list[Storage]:
+            return [Storage(product(B, size, itemsize)) for _ in range(count)]
+
+        cell = vectors(1, wider)
         kept = {
-            "gru": [carried.storage, *(Storage(vector) for _ in range(3))],
-            "lstm": [Storage(vector) if memory else state.storage, *(Storage(vector) for _ in range(5))],
+            "gru": [carried.storage, *vectors(2, carried.itemsize), *vectors(1, wider)],
+            "lstm": [*(cell if memory else [state.storage]), *vectors(4, carried.itemsize), *vectors(1, wider)],
             "elman": [],
         }[self.kind]
-        memory[:] = [Storage(vector)]
-        ready = replace(carried, time=carried.time.join(gates.time))
+        memory[:] = cell
+        ready = replace(carried.typed(wider), time=carried.time.join(gates.time))
         new = ready.kernel(OPERATIONS[self.kind] * B * size, CHAIN[self.kind], shape=(B, size), keeps=kept)
         if self.kind == "elman":
             ledger.save(new.storage)
         return new
 
-    def run(self, x: Sketch, state: Sketch | None) -> Sketch:
+    def run(self, x: Sketch, state: Sketch | None, copies: "CellCopies") -> Sketch:
         """All tokens of a sequence: the input's maps at once, then step by step."""
         ledger, (_, length, _) = x.ledger, x.shape
-        gates = replace(x, packed=False).linear(self.gates, known=True)
-        start = ledger.constant(B, self.state) if state is None else state
+        gates = replace(x, packed=False).linear(self.gates, known=True, copied=copies.input)
+        start = ledger.constant(B, self.state, size=x.itemsize) if state is None else state
         memory: list[Storage] = []
-        last = ledger.repeat("steps", 2, length, lambda carried: self.step(gates, carried, memory), start, uneven=True)
+
+        def step(carried: Sketch) -> Sketch:
+            return self.step(gates, carried, memory, copies)
+
+        last = ledger.repeat("steps", 2, length, step, start, uneven=True)
         ledger.mixes(sequential=length, path=length)
-        return replace(ledger.input(B, length, self.state, time=last.time), packed=False)  # tokens come first in memory
+        states = ledger.input(B, length, self.state, time=last.time, size=last.itemsize)
+        return replace(states, packed=False)  # tokens come first in memory
+
+
+@dataclass(frozen=True)
+class CellCopies:
+    """The bfloat16 copies of a layer's two matrices (``Ledger.copy``)."""
+
+    input: Storage | None
+    carry: Storage | None
 
 
 class RecurrentEncoderForm:
@@ -95,12 +116,11 @@ class RecurrentEncoderForm:
             mirror = Storage(product(B, inputs.length, INDEX))
 
             def layer(y: Sketch) -> Sketch:
-                for way in ("rightward.", "leftward.")[:ways]:
-                    cell.declare(ledger, y.shape[-1], way)
-                forth = cell.run(y, None)
+                copies = [cell.declare(ledger, y.shape[-1], way) for way in ("rightward.", "leftward.")[:ways]]
+                forth = cell.run(y, None, copies[0])
                 if ways == 1:
                     return forth
-                back = cell.run(y.gathered(mirror, *y.shape), None)
+                back = cell.run(y.gathered(mirror, *y.shape), None, copies[1])
                 return forth.beside(back.gathered(mirror, *back.shape), B, inputs.length, 2 * state)
 
             x = ledger.measured("layers.0", layer, x)
@@ -128,8 +148,10 @@ class RecurrentDecoderForm:
                 spec.attention, ledger, width=width, state=state, memory=memory
             )
             cells = [Cell(spec.cell, state) for _ in range(spec.layers)]
-            for number, cell in enumerate(cells):
+            copies = [
                 cell.declare(ledger, state if number else width + alignment.fed, f"layers.{number}.")
+                for number, cell in enumerate(cells)
+            ]
             alignment.declare()
             stepping = inputs.length == 1
             begun = self._begun(ledger, role, state)
@@ -137,11 +159,11 @@ class RecurrentDecoderForm:
                 alignment.prepare()
             if alignment.feeds == "nothing" and not stepping:
                 x = tokens
-                for cell, start in zip(cells, begun, strict=True):
-                    x = cell.run(x, start)
+                for cell, start, own in zip(cells, begun, copies, strict=True):
+                    x = cell.run(x, start, own)
                 x = alignment.output(x, tokens, None)
             else:
-                x = self._one_by_one(tokens, cells, begun, alignment)
+                x = self._one_by_one(tokens, cells, begun, alignment, copies)
             block.span = x.time
         return x
 
@@ -166,10 +188,22 @@ class RecurrentDecoderForm:
             first = summary.linear(carried).apply(keeps="output")
         return [first.view(B, state) for _ in range(spec.layers)]
 
-    def _one_by_one(self, tokens: Sketch, cells: list[Cell], begun: list[Sketch], alignment: AlignmentForm) -> Sketch:
-        """All layers, token by token."""
+    def _one_by_one(
+        self,
+        tokens: Sketch,
+        cells: list[Cell],
+        begun: list[Sketch],
+        alignment: AlignmentForm,
+        copies: list[CellCopies],
+    ) -> Sketch:
+        """All layers, token by token; the input's matrix is taken in slices, one for what is known before."""
         ledger, (_, length, width) = tokens.ledger, tokens.shape
-        gates = tokens.linear(cells[0].gates, known=True)
+
+        def gates_of(x: Sketch, cell: Cell) -> Sketch:
+            copied = ledger.copy(x.shape[-1], cell.gates, part=True)
+            return x.linear(cell.gates, known=True, copied=copied)
+
+        gates = gates_of(tokens, cells[0])
         states = list(begun)
         memories: list[list[Storage]] = [[] for _ in cells]
         last: list[Sketch] = []
@@ -180,10 +214,10 @@ class RecurrentDecoderForm:
             fed = alignment.enters(carried, last)
             if fed is not None:
                 # one operator: what the token says to the gates is added as a bias is
-                here = replace(fed, time=fed.time.join(gates.time)).linear(cells[0].gates, known=True)
+                here = gates_of(replace(fed, time=fed.time.join(gates.time)), cells[0])
             for number, cell in enumerate(cells):
-                here = states[number - 1].linear(cell.gates, known=True) if number else here
-                states[number] = cell.step(here, states[number], memories[number])
+                here = gates_of(states[number - 1], cell) if number else here
+                states[number] = cell.step(here, states[number], memories[number], copies[number])
             top = states[-1]
             if alignment.feeds == "output":
                 last[:] = [alignment.output(top.view(B, ONE, top.shape[-1]), tokens, None)]
@@ -193,8 +227,8 @@ class RecurrentDecoderForm:
         end = ledger.repeat("steps", 2, length, step, begun[-1], uneven=True)
         ledger.mixes(sequential=length, path=length)
         if alignment.feeds == "output":
-            return ledger.input(B, length, width, time=end.time)
-        tops = ledger.input(B, length, end.shape[-1], time=end.time)
+            return ledger.input(B, length, width, time=end.time, size=last[0].itemsize)
+        tops = ledger.input(B, length, end.shape[-1], time=end.time, size=end.itemsize)
         return alignment.output(tops, tokens, alignment.contexts(length, end.time))
 
     def prepare(self, ledger: Ledger, role: StackRole) -> None:

@@ -10,7 +10,9 @@ Conventions
              and so is what depends on positions alone (masks, buckets, angles): it is prepared once.
     span     the longest chain of operations with as many processors as could be used: a sum of k terms takes
              ⌈log₂ k⌉; in the serial reading a dot product of k terms takes k, other sums stay trees.
-    space    bytes; numbers are float32, indices int64, masks one byte.
+    space    bytes; numbers are float32, indices int64, masks one byte. With bfloat16 they have the types that torch's
+             autocast gives them on a CPU: a product takes and makes bfloat16, for which what is float32 is copied, each
+             time it enters a product (a weight once); anything else keeps the type of its input, or the wider of two.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,13 +25,13 @@ from sympy import Add, Expr, Integer, Mul, expand_mul
 
 from clearhead.costing.forms.letters import Letters, W, later, lg, pieces
 from clearhead.costing.forms.tuned import TunedParts
-from clearhead.recipe import Address, address_of
+from clearhead.recipe import Address, Precision, address_of
 
 Path = Literal["explicit", "fused"]
 Map = Callable[["Sketch"], "Sketch"]
 ZERO, ONE = Integer(0), Integer(1)
-FLOAT, INDEX, MASK = 4, 8, 1
-"""Bytes of a float32, an int64, a bool."""
+FLOAT, HALF, INDEX, MASK = 4, 2, 8, 1
+"""Bytes of a float32, a bfloat16, an int64, a bool."""
 
 
 def product(*factors: Expr | int) -> Expr:
@@ -87,7 +89,8 @@ COUNTED = (
     "visible",  # the same without the pairs that a causal mask hides
     "backward",  # multiply-accumulates of the backward pass
     "operations",  # what is no matrix product
-    "saved",  # bytes that autograd keeps
+    "saved",  # bytes that autograd keeps …
+    "copies",  # … those among them in bfloat16 copies of weights
     "cache",  # bytes of keys and values kept between steps
     "sequential",  # operations along the sequence that wait for each other
 )
@@ -133,12 +136,15 @@ class Ledger:
         once: bool = False,
         tuned: TunedParts | None = None,
         recompute: bool = False,
+        precision: Precision = "float32",
     ) -> None:
         self.letters = letters or Letters()
         self.path, self.once = path, once
         self.tuned = tuned or TunedParts()
         self.recompute = recompute
         """Whether the backward pass computes each layer again, so that only its input is kept."""
+        self.precision = precision
+        """What matrix products are computed in."""
         self.root = LedgerBlock(name)
         self._open = [self.root]
         self._saved: set[Storage] = set()
@@ -176,6 +182,15 @@ class Ledger:
             yield
         finally:
             self._left_out = before
+
+    @contextmanager
+    def in_float32(self) -> Iterator[None]:
+        """Products in float32, where torch computes without autocast."""
+        before, self.precision = self.precision, "float32"
+        try:
+            yield
+        finally:
+            self.precision = before
 
     def repeat(self, name: str, times: int, letter: Expr, layer: Map, x: "Sketch", *, uneven: bool = False) -> "Sketch":
         """Equal layers: the first one and the second one are run, all others are as the second.
@@ -232,8 +247,8 @@ class Ledger:
         self.count("sequential", sequential)
         self.here.path = path
 
-    def save(self, storage: Storage) -> None:
-        """Autograd keeps this, once however many operations need it."""
+    def save(self, storage: Storage, *, copy: bool = False) -> None:
+        """Autograd keeps this, once however many operations need it; ``copy`` if it is one of a weight."""
         if storage in self._saved or "saved" in self._left_out:
             return
         self._saved.add(storage)
@@ -241,7 +256,8 @@ class Ledger:
         if self._layers is not None:
             own, given, around = self._layers
             block = around if storage.number < own and storage is not given else block
-        block.entries["saved"].append(storage.size)
+        for what in ("saved", "copies")[: 1 + copy]:
+            block.entries[what].append(storage.size)
 
     def address(self, name: str) -> Address:
         """Where something of this name stands: the names of the blocks around it, layers counted from 1, and its own.
@@ -276,8 +292,8 @@ class Ledger:
             if hidden:
                 self.count(f"trained_hidden{what}", amount)
 
-    def linear(self, inputs: Expr, features: Expr, *, bias: bool = True, name: str = "") -> None:
-        """The parameters of a linear map, and of its adapter if it has one."""
+    def linear(self, inputs: Expr, features: Expr, *, bias: bool = True, name: str = "") -> Storage | None:
+        """The parameters of a linear map, and of its adapter if it has one; returns ``copy`` of its matrix."""
         before = f"{name}." if name else ""
         self.parameter(features, inputs, name=f"{before}weight")
         if bias:
@@ -287,11 +303,22 @@ class Ledger:
             for rows, columns in ((rank, inputs), (features, rank)):
                 self.count("adapters", rows * columns)
                 self._trains(rows * columns, pieces(rows, W) * columns, hidden=True)
+        return self.copy(inputs, features)
+
+    def copy(self, *shape: Expr, part: bool = False) -> Storage | None:
+        """The bfloat16 copy of a weight, which autocast makes once for all products with it.
+
+        None without autocast, or if the weight stands elsewhere, and is copied there. ``part`` if it is a slice of a
+        weight, or a transpose, which autocast does not remember: it is copied for each product.
+        """
+        if self.precision == "float32" or ("parameters" in self._left_out and not part):
+            return None
+        return Storage(product(*shape, HALF))
 
     def input(self, *shape: Expr | int, time: Time | None = None, size: int = FLOAT) -> "Sketch":
         """A tensor from outside."""
         sizes = tuple(Integer(part) if isinstance(part, int) else part for part in shape)
-        return Sketch(self, sizes, Storage(product(*shape, size)), time or Time())
+        return Sketch(self, sizes, Storage(product(*shape, size)), time or Time(), itemsize=size)
 
     def constant(self, *shape: Expr | int, size: int = FLOAT) -> "Sketch":
         """What depends on positions alone: ready at once, without a gradient."""
@@ -312,6 +339,8 @@ class Sketch:
     """Has a gradient."""
     data: bool = True
     """Depends on what the model reads, not on positions alone."""
+    itemsize: int = FLOAT
+    """Bytes of an entry."""
 
     # -- views ---------------------------------------------------------------------------------------------------
 
@@ -344,29 +373,51 @@ class Sketch:
         """The same numbers in memory of their own."""
         return self._new(self.shape, self.time)
 
+    def typed(self, itemsize: int) -> "Sketch":
+        """With entries of so many bytes: a copy, unless they have them."""
+        if itemsize == self.itemsize:
+            return self
+        return replace(self, storage=Storage(product(*self.shape, itemsize)), itemsize=itemsize)
+
     def detach(self) -> "Sketch":
         """Without a gradient."""
         return replace(self, grad=False)
 
     # -- products ------------------------------------------------------------------------------------------------
 
-    def linear(self, features: Expr, *, bias: bool = True, known: bool = False, name: str = "") -> "Sketch":
+    def factor(self) -> "Sketch":
+        """As a matrix product takes it: with bfloat16, a copy of what is float32, which is another one each time."""
+        return self if self.ledger.precision == "float32" else self.typed(HALF)
+
+    def linear(
+        self,
+        features: Expr,
+        *,
+        bias: bool = True,
+        known: bool = False,
+        name: str = "",
+        copied: Storage | None = None,
+    ) -> "Sketch":
         """xWᵀ + b for every token; ``known`` if the parameters are counted elsewhere.
 
-        ``name`` is that of the map in the module around it, if it is not the block itself.
+        ``name`` is that of the map in the module around it, if it is not the block itself. ``copied`` is the
+        ``Ledger.copy`` of a matrix that is known.
         """
         ledger, inner = self.ledger, self.shape[-1]
         rows = product(*self.shape[:-1])
         if not known:
-            ledger.linear(inner, features, bias=bias, name=name)
+            copied = ledger.linear(inner, features, bias=bias, name=name)
         if bias:
             ledger.count("operations", rows * features)
         self._multiplied(rows * inner * features)
         if self.grad:
             ledger.count("backward", rows * inner * features)  # for the gradient of x; the matrix's own is counted
-        ledger.save((self if self.packed else self.copy()).storage)
+            if copied is not None:
+                ledger.save(copied, copy=True)
+        factor = self.factor()
+        ledger.save((factor if factor.packed else factor.copy()).storage)
         time = self.time.after(1 + lg(inner) + int(bias), inner + int(bias))
-        return self._new((*self.shape[:-1], features), time, grad=True)
+        return factor._new((*self.shape[:-1], features), time, grad=True)
 
     def matmul(self, other: "Sketch", *, visible: Expr | int = 1, keeps: bool = True) -> "Sketch":
         """A product of matrices for every batch and head; ``visible`` is the share of it that a mask leaves."""
@@ -375,11 +426,12 @@ class Sketch:
         macs = product(*batch, rows, inner, columns)
         self._multiplied(macs, visible)
         self.ledger.count("backward", macs * (int(self.grad) + int(other.grad) - 1))
-        for mine, yours in ((self, other), (other, self)):
+        first, second = self.factor(), other.factor()
+        for mine, yours in ((first, second), (second, first)):
             if yours.grad and keeps:  # with heads torch joins batch and heads, for which it copies what lies apart
                 self.ledger.save((mine if mine.packed or len(mine.shape) < 4 else mine.copy()).storage)
         time = self.time.join(other.time).after(1 + lg(inner), inner)
-        return self._new((*batch, rows, columns), time, grad=self.grad or other.grad)
+        return first._new((*batch, rows, columns), time, grad=self.grad or other.grad)
 
     def _multiplied(self, macs: Expr, visible: Expr | int = 1) -> None:
         self.ledger.count("macs", macs)
@@ -389,15 +441,20 @@ class Sketch:
     # -- everything else -----------------------------------------------------------------------------------------
 
     def _new(self, shape: tuple[Expr, ...], time: Time, *, grad: bool | None = None) -> "Sketch":
-        storage = Storage(product(*shape, FLOAT))
-        return Sketch(self.ledger, shape, storage, time, grad=self.grad if grad is None else grad, data=self.data)
+        grad = self.grad if grad is None else grad
+        storage = Storage(product(*shape, self.itemsize))
+        return Sketch(self.ledger, shape, storage, time, grad=grad, data=self.data, itemsize=self.itemsize)
+
+    def _wider(self, other: "Sketch") -> "Sketch":
+        """With the type that both have together."""
+        return self.typed(max(self.itemsize, other.itemsize))
 
     def _with(self, other: "Sketch", shape: tuple[Expr, ...] | None) -> "Sketch":
         shape, data = shape or self.shape, self.data or other.data
         if data:
             self.ledger.count("operations", product(*shape))
         time = self.time.join(other.time).after(int(data))
-        return replace(self._new(shape, time, grad=self.grad or other.grad), data=data)
+        return replace(self._wider(other)._new(shape, time, grad=self.grad or other.grad), data=data)
 
     def kernel(
         self,
@@ -415,7 +472,7 @@ class Sketch:
 
     def beside(self, other: "Sketch", *shape: Expr) -> "Sketch":
         """Two tensors joined, in memory of their own."""
-        return self._new(shape, self.time.join(other.time))
+        return self._wider(other)._new(shape, self.time.join(other.time))
 
     def add(self, other: "Sketch", shape: tuple[Expr, ...] | None = None) -> "Sketch":
         """A sum, or a difference; ``shape`` if it is broadcast."""
@@ -439,16 +496,16 @@ class Sketch:
         """Times a learned vector."""
         self.ledger.parameter(*shape, kind="vector", name="gain")
         self.ledger.save(self.storage)
-        return self.scale()
+        return self.scale(learned=True)
 
     def shift(self, *shape: Expr) -> "Sketch":
         """Plus a learned vector."""
         self.ledger.parameter(*shape, kind="vector", name="shift")
-        return self.scale()
+        return self.scale(learned=True)
 
-    def scale(self) -> "Sketch":
-        """Times, or plus, a number."""
-        return self.kernel(self.numel, 1)
+    def scale(self, *, learned: bool = False) -> "Sketch":
+        """Times, or plus, a number; what is ``learned`` is float32, and so is the result."""
+        return (self.typed(FLOAT) if learned else self).kernel(self.numel, 1)
 
     def gathered(self, index: Storage, *shape: Expr) -> "Sketch":
         """Entries that an index names: free, but both are kept."""

@@ -24,6 +24,8 @@ class CostLine:
     """Only for models that decode."""
     tuned: bool = False
     """Only for recipes that train a part of the model, or adapters."""
+    halved: bool = False
+    """Only for training in bfloat16."""
 
 
 LINES = (
@@ -98,6 +100,14 @@ LINES = (
         lambda cost: cost.fused.saved,
     ),
     CostLine(
+        "copied_bytes",
+        "copies of weights",
+        "space",
+        "bytes of both, in bfloat16: a product keeps them",
+        lambda cost: cost.copies,
+        halved=True,
+    ),
+    CostLine(
         "cache_bytes",
         "KV cache",
         "space",
@@ -142,6 +152,7 @@ DEPTH: dict[By, int] = {"model": 0, "layer": 2, "block": 99}
 def lines_of(cost: ModelFormulas) -> list[CostLine]:
     """The lines that this model has."""
     shown = [line for line in LINES if (cost.writes or not line.writers) and (cost.is_tuned or not line.tuned)]
+    shown = [line for line in shown if cost.precision == "bfloat16" or not line.halved]
     return [line for line in shown if line.key != "path" or cost.path]
 
 
