@@ -47,7 +47,7 @@ CONCLUSION = """\
   saves is memory, and all of a step hides what it sends, not the backward pass alone.
 - More tokens in a step move all of it: `--tokens`. Whether a model learns as much from larger steps is another
   question.
-- Not counted: dropout's masks, bfloat16's smaller activations (those of float32 are shown), data, stragglers."""
+- Not counted: dropout's masks, what a GPU's autocast keeps in float32 where a CPU's does not, data, stragglers."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def step(model: Scaled, whole: ModelCost, devices: int, kind: str, *, cluster: C
 
 
 def held(model: Scaled, whole: ModelCost, devices: int, kind: str, tokens: int) -> int:
-    """Bytes that each device holds, activations of float32 among them."""
+    """Bytes that each device holds, activations of bfloat16 among them."""
     lines = max(1, round(tokens / devices / model.length))
     return int(whole.parallel(devices, kind).bytes_held.at(n=model.length, m=model.length, B=lines))  # type: ignore[arg-type]
 

@@ -1,6 +1,9 @@
 """Space: bytes that autograd keeps, exact on the real backend; the cache's own bytes; what optimizers hold."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +17,7 @@ from clearhead.recipe import read_recipe
 from clearhead.training.optimizer import make_optimizers
 from tests.costing.mechanisms import (
     CASES,
+    HEADS,
     TWO_LAYERS,
     Case,
     as_family,
@@ -30,6 +34,20 @@ from tests.costing.mechanisms import (
 FUSED = [case for case in CASES if "isentangled" not in case.name or case.reads == "text"]
 
 AGAIN = [case for case in FUSED if "recurrent" not in case.name]
+
+
+@contextmanager
+def computed_again(model: Any, on: bool) -> Iterator[None]:
+    """Stacks that keep the inputs of their layers alone, if ``on``."""
+    stacks = [part for part in model.modules() if isinstance(part, Stack)]
+    assert stacks or not on
+    for stack in stacks:
+        stack.recompute = on
+    try:
+        yield
+    finally:
+        for stack in stacks:
+            stack.recompute = False
 
 
 def check(case: Case, path: str) -> None:
@@ -62,23 +80,101 @@ def test_what_is_kept_is_exact_to_the_byte_where_layers_are_computed_again(case:
     """The input of each layer, the memory, and what is outside of layers."""
     model, places = model_of(case, "fused"), case.places()
     whole = cost(case.recipe(TWO_LAYERS, "training.recompute=true"))
-    stacks = [part for part in model.modules() if isinstance(part, Stack)]
     kept = []
-    try:
-        for stack in stacks:
-            stack.recompute = True
+    with computed_again(model, True):
         for place in places:
             inputs = case.inputs(place)
             kept.append(saved_bytes(lambda inputs=inputs: model(*inputs), model))  # type: ignore[misc]
-    finally:
-        for stack in stacks:
-            stack.recompute = False
     assert [whole.fused.saved.at(**place) for place in places] == kept
     assert [whole.saved.at(**place) for place in places] == kept  # whatever attention holds, it is not kept
     assert rejects(whole.saved.numbers, places, kept)
     everything = priced(case)[1].fused.saved
-    assert stacks
     assert all(everything.at(**place) > bytes_ for place, bytes_ in zip(places, kept, strict=True))
+
+
+HALVED = "training.precision=bfloat16"
+
+
+def kept_in_bfloat16(case: Case, path: str, places: list[dict[str, int]], *, again: bool = False) -> list[int]:
+    """Bytes that autograd keeps when training computes in bfloat16."""
+    model, kept = model_of(case, path), []
+    with written_out(), computed_again(model, again), torch.autocast("cpu", torch.bfloat16):
+        for place in places:
+            inputs = case.inputs(place)
+            kept.append(saved_bytes(lambda inputs=inputs: model(*inputs), model))  # type: ignore[misc]
+    return kept
+
+
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
+@each(CASES)
+def test_bfloat16_keeps_what_the_formula_says_to_the_byte(case: Case) -> None:
+    """Explicit, fused, and with layers computed again; a formula that halves everything is rejected."""
+    places, in_float32 = case.places(2), priced(case)[1].saved
+    whole = cost(case.recipe(TWO_LAYERS, HALVED))
+    kept = kept_in_bfloat16(case, "explicit", places)
+    assert [whole.saved.at(**place) for place in places] == kept
+    assert [in_float32.at(**place) / 2 for place in places] != kept
+    assert rejects(whole.saved.numbers, places, kept)
+    if case in FUSED:
+        assert [whole.fused.saved.at(**place) for place in places] == kept_in_bfloat16(case, "fused", places)
+    if case in AGAIN:
+        formula = cost(case.recipe(TWO_LAYERS, HALVED, "training.recompute=true")).fused.saved
+        kept = kept_in_bfloat16(case, "fused", places, again=True)
+        assert [formula.at(**place) for place in places] == kept
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("model.family=lm", "model.attention.projections=false", "model.position.kind=t5"),
+        ("model.family=lm", "model.residual=false", "model.norm.affine=false"),
+        ("model.family=recurrent", "model.decoder.start=zero"),
+    ],
+    ids=lambda overrides: overrides[1],
+)
+def test_bfloat16_keeps_what_the_formula_says_of_what_is_float32_elsewhere(overrides: tuple[str, ...]) -> None:
+    """Queries that no product made, norms without a gain of bfloat16, first states of zero in a step of our own."""
+    case = Case(
+        "", (*overrides, HEADS) if "lm" in overrides[0] else overrides, "pair" if len(overrides) < 3 else "text"
+    )
+    places, whole = case.places(2), cost(case.recipe(TWO_LAYERS, HALVED))
+    assert [whole.saved.at(**place) for place in places] == kept_in_bfloat16(case, "explicit", places)
+    assert [whole.fused.saved.at(**place) for place in places] == kept_in_bfloat16(case, "fused", places)
+
+
+VIEWS = ("TBackward0", "TransposeBackward0", "PermuteBackward0", "SliceBackward0", "AliasBackward0")
+
+
+def _is_of_a_weight(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a weight, or a view of one, in another type."""
+    node: Any = tensor.grad_fn
+    while node is not None and (node.name() in VIEWS or node.name() == "ToCopyBackward0"):
+        node = node.next_functions[0][0]
+    return node is not None and node.name() == "torch::autograd::AccumulateGrad"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["seq2seq: plain", "lm: shared layers", "lm: position shaw", "lm: untied, output bias", "recurrent: luong"],
+)
+def test_the_copies_of_weights_among_them_are_exact_too(name: str) -> None:
+    """Each weight once, however many products and layers it enters; a slice of one each time."""
+    case, place = named(name), {"B": 2, "n": 5, "m": 4}
+    formula, model = cost(case.recipe(TWO_LAYERS, HALVED)).copies, model_of(case)
+    copies: dict[int, torch.Tensor] = {}
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype == torch.bfloat16 and _is_of_a_weight(tensor):
+            copies.setdefault(tensor.untyped_storage().data_ptr(), tensor)
+        return tensor
+
+    hooks = torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor)
+    with written_out(), torch.autocast("cpu", torch.bfloat16), hooks:
+        result = model(*case.inputs(place))
+    assert formula.at(**place) == sum(copy.untyped_storage().nbytes() for copy in copies.values())
+    assert rejects(formula.numbers, [place], [formula.at(**place)])
+    assert priced(case)[1].copies == 0
+    del result
 
 
 def test_L1_11_memory_grows_with_the_square_of_the_length_unless_attention_is_fused() -> None:

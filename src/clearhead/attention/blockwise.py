@@ -238,7 +238,6 @@ class _ByDistance(torch.autograd.Function):
         log_sums = query.new_empty(batch, heads, n, 1)
         tables = reversed_table, query_table, reversed_values, reversed_bias
         blocks = settings.blocks(n, keys.shape[2])
-        least, tiny = torch.finfo(query.dtype).min, torch.finfo(query.dtype).tiny
         for head in range(heads):
             head_query, head_keys, head_values = query[:, head], keys[:, head], values[:, head]
             table, met, places, bias = _of_head(head, *tables)  # (w, d), (w, d), (w, e), (w,)
@@ -247,9 +246,10 @@ class _ByDistance(torch.autograd.Function):
                 rows = head_query[:, block.first : block.last]
                 by_query = _by_query(rows, table, bias)
                 weights = _scores(block, rows, head_keys, (by_query, by_key), settings)
-                highest = weights.amax(-1, keepdim=True).clamp_(min=least)
+                type_ = torch.finfo(weights.dtype)  # autocast may have computed them in bfloat16
+                highest = weights.amax(-1, keepdim=True).clamp_(min=type_.min)
                 weights.sub_(highest).exp_()
-                sums = weights.sum(-1, keepdim=True).clamp_(min=tiny)
+                sums = weights.sum(-1, keepdim=True).clamp_(min=type_.tiny)
                 mixed = weights @ head_values[:, : block.keys]
                 if places is not None:
                     mixed += block.collect(weights, weights.new_empty(*rows.shape[:2], len(places))) @ places

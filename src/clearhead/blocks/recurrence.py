@@ -32,7 +32,7 @@ def gru_step(inputs: Float[Tensor, "b g"], carried: Float[Tensor, "b g"], state:
     size = old.shape[-1]
     reset, update = (inputs[:, : 2 * size] + carried[:, : 2 * size]).sigmoid().chunk(2, dim=-1)
     new = torch.tanh(inputs[:, 2 * size :] + reset * carried[:, 2 * size :])
-    return (torch.lerp(new, old, update),)
+    return (torch.lerp(new, old.to(new.dtype), update),)  # autocast may have computed the gates in bfloat16
 
 
 def lstm_step(inputs: Float[Tensor, "b g"], carried: Float[Tensor, "b g"], state: State) -> State:

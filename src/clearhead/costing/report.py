@@ -134,13 +134,7 @@ def _totals(cost: ModelFormulas, at: Viewpoint) -> list[list[Cell]]:
     added = "gradients, optimizer and average" if cost.average != 0 else "gradients and optimizer"
     held = cost.weights + cost.adapters * FLOAT + cost.gradients + cost.optimizer + cost.average
     rows.append(["weights", size(cost.weights), f"{size(held)} with {added}"])
-    training = cost.recipe.training
-    way = " (auto, here)" if training.precision == "auto" and cost.precision == "bfloat16" else ""
-    way += "" if cost.fused.saved == cost.saved else ", attention fused"
-    way += ", layers computed again" if training.recompute else ""
-    way += f", {size(cost.copies)} of them copies of weights" if cost.precision == "bfloat16" else ""
-    way += "; not compiled, a graph chooses what it keeps" if training.compile else ""
-    rows.append(["activations", size(cost.fused.saved), f"kept for the backward pass in {cost.precision}{way}"])
+    rows.append(["activations", size(cost.fused.saved), _kept(cost, size(cost.copies))])
     if caches:
         bytes_ = words(cost.step.cache, SHORT, "keys and values")
         rows.append(["cache", size(cost.step.cache), f"{bytes_}, t = {place['t']} tokens so far"])
@@ -148,6 +142,20 @@ def _totals(cost: ModelFormulas, at: Viewpoint) -> list[list[Cell]]:
     rows.append(["span", at.number(cost.span), f"longest chain of operations{waits}"])
     rows.append(["sequential", at.number(cost.sequential), f"{cost.sequential}, steps that wait for one another"])
     return rows
+
+
+def _kept(cost: ModelFormulas, copies: str) -> str:
+    """What is kept for the backward pass, in words that leave room for one line."""
+    halved = cost.precision == "bfloat16"
+    words = [f"in {cost.precision}" if halved else f"kept in {cost.precision}"]
+    if cost.fused.saved != cost.saved:
+        words.append("fused" if halved else "attention fused")
+    if cost.recipe.training.recompute:
+        words.append("layers computed again")
+    if halved:
+        words.append(f"{copies} copied weights")
+    compiled = "; not compiled, a graph chooses what it keeps" if cost.recipe.training.compile else ""
+    return ", ".join(words) + compiled
 
 
 def precision_words(cost: ModelFormulas) -> str:

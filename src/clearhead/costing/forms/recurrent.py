@@ -41,14 +41,18 @@ class Cell:
             ledger.linear(self.state, self.gates, name=f"{where}carry"),
         )
 
-    def step(self, gates: Sketch, state: Sketch, memory: list[Storage], copies: "CellCopies") -> Sketch:
+    def step(
+        self, gates: Sketch, state: Sketch, memory: list[Storage], copies: "CellCopies", *, alone: bool = False
+    ) -> Sketch:
         """Carry the state over one token: s·gates·s multiply-accumulates, and what the gates do.
 
-        ``memory`` fills with the LSTM's memory cell, which at first lies where the state does.
+        ``memory`` fills with the LSTM's memory cell, which at first lies where the state does. ``alone`` if this is no
+        step of torch's own: then the state of a GRU has the type of its gates.
         """
         ledger, size = gates.ledger, self.state
         carried = state.linear(self.gates, known=True, copied=copies.carry)
-        wider = carried.itemsize if self.kind == "elman" else max(carried.itemsize, state.itemsize)
+        narrow = self.kind == "elman" or (self.kind == "gru" and alone)
+        wider = carried.itemsize if narrow else max(carried.itemsize, state.itemsize)
 
         def vectors(count: int, itemsize: int) -> list[Storage]:
             return [Storage(product(B, size, itemsize)) for _ in range(count)]
@@ -59,6 +63,8 @@ class Cell:
             "lstm": [*(cell if memory else [state.storage]), *vectors(4, carried.itemsize), *vectors(1, wider)],
             "elman": [],
         }[self.kind]
+        if self.kind == "gru" and alone:
+            ledger.save(state.factor().storage)
         memory[:] = cell
         ready = replace(carried.typed(wider), time=carried.time.join(gates.time))
         new = ready.kernel(OPERATIONS[self.kind] * B * size, CHAIN[self.kind], shape=(B, size), keeps=kept)
@@ -217,7 +223,7 @@ class RecurrentDecoderForm:
                 here = gates_of(replace(fed, time=fed.time.join(gates.time)), cells[0])
             for number, cell in enumerate(cells):
                 here = gates_of(states[number - 1], cell) if number else here
-                states[number] = cell.step(here, states[number], memories[number], copies[number])
+                states[number] = cell.step(here, states[number], memories[number], copies[number], alone=True)
             top = states[-1]
             if alignment.feeds == "output":
                 last[:] = [alignment.output(top.view(B, ONE, top.shape[-1]), tokens, None)]
