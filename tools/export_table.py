@@ -85,6 +85,7 @@ MODELS: dict[str, list[str]] = {
         "model.encoder.attention.kind=local",
         "model.decoder.attention.kind=local",
     ],
+    "seq2seq, convolutional encoder": ["model.family=seq2seq", "model.encoder.kind=convolutional"],
     "seq2seq, convolutional": [
         "model.family=seq2seq",
         "model.encoder.kind=convolutional",

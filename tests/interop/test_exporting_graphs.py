@@ -61,6 +61,24 @@ def test_torch_export_of_an_encoder_decoder(monkeypatch: pytest.MonkeyPatch) -> 
         require_agreement(wrong, "torch-export")
 
 
+CONVOLVED = [size for size in SMALL if "feedforward" not in size and "heads" not in size]
+
+
+def test_a_convolutional_encoder_goes_through_both_exporters(tmp_path: Path) -> None:
+    """Padding is moved without sorting, which ONNX cannot do, and for lines of any length."""
+    recipe = read_recipe(None, *CONVOLVED, "model.family=encoder", "model.encoder.kind=convolutional")
+    sample = make_sample(SavedModel(build(recipe, seed=1).eval(), recipe, {}))
+    assert compare(sample, ProgramEngine(trace_graphs(sample.model), sample)).holds(1e-5)
+    write_onnx(sample, tmp_path)
+    assert compare(sample, OnnxEngine(tmp_path, sample.model)).holds(1e-5)
+
+
+def test_a_convolutional_decoder_is_refused() -> None:
+    recipe = read_recipe(None, *CONVOLVED, "model.family=lm", "model.decoder.kind=convolutional")
+    with pytest.raises(UnsupportedModel, match="convolutional decoder"):
+        trace_graphs(build(recipe, seed=1).eval())
+
+
 def test_a_recurrent_model_is_refused() -> None:
     sizes = [size for size in SMALL if "heads" not in size and "feedforward" not in size]
     recipe = read_recipe(None, *sizes, "model.family=recurrent")

@@ -19,6 +19,10 @@ def test_numbers_and_answers_must_both_agree() -> None:
     assert not Agreement("logits", 1e-6, 10.0, 100, answers=5, same=4).holds(1e-4)
     assert not Agreement("logits", 0.1, 10.0, 100, answers=5, same=5).holds(1e-4)
     assert not Agreement("logits", math.inf, 10.0, 100).holds(1e-4)
+    # agreement in float64 excuses rounding of values, and nothing else
+    assert Agreement("logits", 0.1, 10.0, 100, answers=5, same=5, exact=1e-12).holds(1e-4)
+    assert not Agreement("logits", 0.1, 10.0, 100, answers=5, same=5, exact=1e-6).holds(1e-4)
+    assert not Agreement("logits", 0.1, 10.0, 100, answers=5, same=4, exact=1e-12).holds(1e-4)
     assert str(fine) == "max |Δ| of logits 1.0e-06, 4 of 5 greedy answers identical and 1 at a tie"
 
 

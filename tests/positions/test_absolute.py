@@ -40,6 +40,17 @@ def test_L2_10_tensor2tensors_layout() -> None:
     assert not torch.allclose(sinusoids(40, 12, layout="halves"), table, atol=1e-2)
 
 
+def test_m2m100s_table_bit_for_bit() -> None:
+    """Reference: transformers' M2M100SinusoidalPositionalEmbedding: far positions differ from exact ones."""
+    from transformers.models.m2m_100.modeling_m2m_100 import M2M100SinusoidalPositionalEmbedding
+
+    reference = M2M100SinusoidalPositionalEmbedding(1022, 48, padding_idx=1).weights
+    table = sinusoids(1024, 48, layout="tensor2tensor")
+    assert torch.equal(table[2:], reference[2:])  # theirs has zeros for padding
+    rates = 10_000 ** -(torch.arange(24).double() / 23)
+    assert (table[:, :24] - (torch.arange(1024).double()[:, None] * rates).sin()).abs().max() > 1e-5
+
+
 def test_sinusoids_have_no_end() -> None:
     """The table grows with the longest sequence, keeps its dtype, and is not part of the weights."""
     position = SinusoidalPosition(width=8)

@@ -75,32 +75,34 @@ class Convolution(nn.Module):
         past = 0
         if cache is not None:
             line, past = cache.joined(line, self.before), self.before
-        order = None if valid is None else _compact(valid, past)
-        if order is not None:
-            line = _gather(line, order)
+        places = None if valid is None else _compact(valid, past)
+        if places is not None:
+            where = torch.arange(line.shape[1], device=line.device).expand_as(places)
+            line = _gather(line, torch.zeros_like(places).scatter(1, places, where))
         if cache is not None:
             cache.keep(line, self.before, n)
         padded = F.pad(line, (0, 0, self.before - past, self.after))
         steps = range(0, self.kernel * self.dilation, self.dilation)
         windows = torch.cat([padded[:, first : first + n] for first in steps], dim=-1)  # (b, n, k·d)
         y: Tensor = self.activation(self.map(windows))
-        if order is not None:
-            places = (order.argsort(dim=1)[:, past:] - past).clamp(min=0)
-            y = _gather(y, places)
+        if places is not None:
+            y = _gather(y, (places[:, past:] - past).clamp(min=0))
         return y
 
 
 def _compact(valid: Bool[Tensor, "b n"], past: int) -> Int[Tensor, "b t"] | None:
-    """The order that moves padding to the front of a line, after ``past`` earlier tokens; None if nothing moves.
+    """Where each token goes if padding moves to the front of a line, before ``past`` earlier tokens too.
 
-    Padding at an end does not matter, as it is 0, unless more tokens follow or came before.
+    None if nothing moves: padding at an end does not matter, as it is 0, unless more tokens follow or came before.
     """
-    changes = (valid[:, 1:] != valid[:, :-1]).sum(1)
-    moves = not may_branch(valid) or (bool((~valid).any()) if past else bool((changes > 1).any()))
-    if not moves:
-        return None
-    earlier = valid.new_ones(len(valid), past)
-    return torch.cat((earlier, valid), dim=1).int().argsort(dim=1, stable=True)
+    if may_branch(valid):
+        changes = (valid[:, 1:] != valid[:, :-1]).sum(1)
+        if not bool((~valid).any() if past else (changes > 1).any()):
+            return None
+    there = torch.cat((valid.new_ones(valid.shape[0], past), valid), dim=1).long()  # (b, past + n)
+    padding = 1 - there
+    # counted instead of sorted, which ONNX cannot do stably
+    return torch.where(there > 0, padding.sum(1, keepdim=True) + there.cumsum(1), padding.cumsum(1)) - 1
 
 
 def _gather(x: Float[Tensor, "b t d"], order: Int[Tensor, "b n"]) -> Float[Tensor, "b n d"]:

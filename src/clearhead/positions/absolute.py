@@ -18,12 +18,15 @@ Layout = Literal["interleaved", "halves", "tensor2tensor"]
 def sinusoids(
     length: int, width: int, *, layout: Layout = "interleaved", base: float = 10_000.0
 ) -> Float[Tensor, "n d"]:
-    """The table of sinusoidal positions (L2.10), computed in float64 and then rounded.
+    """The table of sinusoidal positions (L2.10), computed in float64 and then rounded, but for tensor2tensor.
 
     With i = 0 … d/2−1 and angle(p, i) = p · ω_i:
       interleaved    column 2i is sin, column 2i+1 is cos, ω_i = base^(−2i/d)         (the paper)
       halves         column i is sin, column d/2+i is cos, ω_i = base^(−2i/d)         (transformers' MarianMT)
       tensor2tensor  column i is sin, column d/2+i is cos, ω_i = base^(−i/(d/2−1))    (tensor2tensor, Marian in C++)
+
+    The last is computed in float32, step by step as fairseq and transformers do: M2M100 and NLLB were trained with
+    these numbers, which at far positions are more than 1e-5 away from the exact ones.
     """
     table = _sinusoids_at(torch.arange(length), width, layout=layout, base=base)
     return table.to(torch.get_default_dtype())  # (n, d)
@@ -32,11 +35,15 @@ def sinusoids(
 def _sinusoids_at(
     positions: Int[Tensor, "*b n"], width: int, *, layout: Layout, base: float
 ) -> Float[Tensor, "*b n d"]:
-    """The rows of these positions, in float64."""
+    """The rows of these positions, in float64; in float32 for tensor2tensor."""
     half = width // 2
-    steps = max(half - 1, 1) if layout == "tensor2tensor" else half
-    exponents = torch.arange(half, dtype=torch.float64, device=positions.device) / steps
-    angles = positions.double().unsqueeze(-1) * base**-exponents  # (*b, n, d/2)
+    if layout == "tensor2tensor":
+        indices = torch.arange(half, dtype=torch.float32, device=positions.device)
+        rates = torch.exp(indices * -(math.log(base) / max(half - 1, 1)))
+        angles = positions.float().unsqueeze(-1) * rates  # (*b, n, d/2)
+    else:
+        exponents = torch.arange(half, dtype=torch.float64, device=positions.device) / half
+        angles = positions.double().unsqueeze(-1) * base**-exponents  # (*b, n, d/2)
     pair = (angles.sin(), angles.cos())
     return torch.stack(pair, dim=-1).flatten(-2) if layout == "interleaved" else torch.cat(pair, dim=-1)
 

@@ -175,9 +175,11 @@ def graphs_of(model: Model) -> tuple[Graph, ...]:
     """The graphs of a model; a model without them is refused with the reason."""
     if isinstance(model, Seq2Seq):
         _require_stacks(model.encoder, model.decoder)
+        _require_attention(model.decoder)
         return _encoder(model), _decoder(model)
     if isinstance(model, LanguageModel):
         _require_stacks(model.decoder)
+        _require_attention(model.decoder)
         return (_decoder(model),)
     if isinstance(model, EncoderModel):
         _require_stacks(model.encoder)
@@ -189,6 +191,13 @@ def _require_stacks(*parts: nn.Module) -> None:
     for part in parts:
         if not isinstance(part, Stack):
             raise UnsupportedModel("recurrent encoders and decoders run token by token, and cannot be exported yet")
+
+
+def _require_attention(decoder: nn.Module) -> None:
+    if any(isinstance(layer, ConvolutionLayer) for layer in decoder.modules()):
+        raise UnsupportedModel(
+            "the steps of a convolutional decoder give other answers as a graph, and cannot be exported yet"
+        )
 
 
 def _layers(decoder: nn.Module) -> list[Layer | ConvolutionLayer]:

@@ -90,10 +90,10 @@ class Sample:
 
     @property
     def banned(self) -> list[int]:
-        """Special tokens that are never generated."""
-        if not isinstance(self.model, Seq2Seq | LanguageModel) or not self.saved.recipe.decoding.ban_specials:
+        """Tokens that are never generated: special ones, and those that the settings ban."""
+        if not isinstance(self.model, Seq2Seq | LanguageModel):
             return []
-        return Engine(self.model).banned
+        return Engine(self.model).never_written(self.saved.recipe.decoding)
 
 
 def make_sample(saved: SavedModel, texts: Sequence[str] = (), inputs: str = "") -> Sample:
@@ -181,7 +181,7 @@ def _batch(model: Model, recipe: Recipe, rows: list[list[int]]) -> SampleBatch:
     ended = [False] * len(rows)
     if eos is not None and first is not None:
         spec = recipe.decoding.replaced(
-            **{"beam_size": 1, "sample": False, "max_length": LONGEST, "min_length": 0, "min_ratio": 0.0, "banned": []}
+            **{"beam_size": 1, "sample": False, "max_length": LONGEST, "min_length": 0, "min_ratio": 0.0}
         )
         found = [ways[0] for ways in Engine(model).search(rows, spec)]
         answers, ended = [one.tokens for one in found], [one.finished for one in found]

@@ -3,10 +3,14 @@
 Shapes: b lines, m places, V entries of the vocabulary.
 """
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from clearhead.errors import ClearheadError
 from clearhead.interop.exporting.result import Agreement, Target
@@ -15,6 +19,14 @@ from clearhead.models import EncoderModel
 
 TOLERANCE = 1e-4
 """By how much a number may differ, as a part of the largest one: engines add up in other orders."""
+
+
+@runtime_checkable
+class Doubled(Protocol):
+    """An export that can also be computed in float64."""
+
+    def exact(self, batch: SampleBatch) -> Tensor:
+        """``values`` in float64."""
 
 
 @runtime_checkable
@@ -59,7 +71,33 @@ def compare(sample: Sample, foreign: Foreign) -> Agreement:
     measure = foreign.measure
     if isinstance(sample.model, EncoderModel) and largest and not found:
         measure = "vectors"
-    return Agreement(measure, worst, largest, values, found, same, ties)
+    agreement = Agreement(measure, worst, largest, values, found, same, ties)
+    if math.isfinite(worst) and not agreement.close(TOLERANCE) and isinstance(foreign, Doubled):
+        return replace(agreement, exact=_exact(sample, foreign))
+    return agreement
+
+
+def _exact(sample: Sample, foreign: Doubled) -> float:
+    """The largest difference of all numbers in float64."""
+    worst = 0.0
+    for batch in sample.batches:
+        with doubled(sample.model):
+            ours = sample.logits(batch)
+        difference = (ours - foreign.exact(batch)).abs()
+        if batch.counts is not None:
+            difference = difference[batch.counts]
+        worst = max(worst, float(difference.nan_to_num(torch.inf).max()))
+    return worst
+
+
+@contextmanager
+def doubled(model: nn.Module) -> Iterator[None]:
+    """Compute in float64 for a while; weights of float32 come back as they were."""
+    model.double()
+    try:
+        yield
+    finally:
+        model.float()
 
 
 def require_agreement(agreement: Agreement, target: Target, tolerance: float = TOLERANCE) -> None:

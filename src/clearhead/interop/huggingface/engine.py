@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clearhead.interop.exporting.sample import LONGEST, Sample, SampleBatch, padded_ids
 from clearhead.interop.exporting.torch_export import best_places, quiet
-from clearhead.interop.exporting.verifying import Foreign
+from clearhead.interop.exporting.verifying import Doubled, Foreign, doubled
 from clearhead.models import EncoderModel, Seq2Seq
 
 
@@ -28,7 +28,7 @@ def _no_bar() -> Iterator[None]:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-class HuggingFaceEngine(Foreign):
+class HuggingFaceEngine(Foreign, Doubled):
     """The model of a folder, as ``from_pretrained`` loads it.
 
     Args:
@@ -68,6 +68,10 @@ class HuggingFaceEngine(Foreign):
                 found = self._foreign(input_ids=batch.inputs, attention_mask=batch.valid.long())
         values: Tensor = found.logits if hasattr(found, "logits") else found.last_hidden_state
         return values
+
+    def exact(self, batch: SampleBatch) -> Tensor:
+        with doubled(self._foreign):
+            return self.values(batch)
 
     def answers(self, batch: SampleBatch) -> list[list[int]] | None:
         if batch.answers is None:
