@@ -1,4 +1,4 @@
-"""A few hundred of the bad inputs that `make prove` throws by the thousand; and the attack notices what gives way."""
+"""Some of the bad inputs that `make prove` throws by the thousand; and the attack notices what gives way."""
 
 from pathlib import Path
 
@@ -22,12 +22,12 @@ SEED = 7
 COUNTS = {
     "run folder": 30,
     "model file": 28,
-    "recipe": 40,
-    "decoding": 24,
+    "recipe": 20,
+    "decoding": 12,
     "data file": 34,
-    "command line": 28,
-    "look": 18,
-    "serve": 14,
+    "command line": 16,
+    "look": 10,
+    "serve": 8,
     "surroundings": 1,
 }
 """Cases of each kind; those that train or start Python anew are fewer."""
@@ -52,7 +52,7 @@ def test_bad_input_ends_in_a_message(
 def test_a_few_cases_touch_everything(victims: list[Victim]) -> None:
     """Every kind of file, lie and damage; chance alone would need many more cases for that."""
     assert COUNTS.keys() == KINDS.keys()
-    assert sum(COUNTS.values()) >= 200
+    assert sum(COUNTS.values()) >= 150
     for kind, choices in {"data file": [*FILES], "model file": [*LIES], "run folder": [*PLACES, *COMMANDS]}.items():
         names = [case.name for case in chosen_cases(COUNTS[kind], SEED, victims, [kind], EvenChance)]
         missing = [choice for choice in choices if not any(choice in name for name in names)]
