@@ -177,7 +177,12 @@ def test_onnxruntime_does_what_the_native_search_does(t5: tuple[SavedModel, Path
     """Sampling, prefixes, permitted answers and streams, as the search is the same."""
     model = writer(t5, "onnxruntime")
     native = model.on_engine(Engine(model.model))
-    for asked in ({"sample": True, "seed": 3}, {"min_length": 4, "beam_size": 4}, {"banned": [5], "beam_size": 2}):
+    for asked in (
+        {"sample": True, "seed": 3},
+        {"min_length": 4, "beam_size": 4},
+        {"banned": [5], "beam_size": 2},
+        {"no_repeat_ngram_size": 2},
+    ):
         assert model.generate(WORDS, **asked) == native.generate(WORDS, **asked)
     prefixes = ["B"] * len(WORDS)
     forced = [[best.text for best, *_ in one.answers(WORDS, prefixes=prefixes)] for one in (model, native)]

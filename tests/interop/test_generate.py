@@ -59,15 +59,86 @@ def test_answers_are_those_of_generate(beams: int, marian: Any, tmp_path: Path) 
         assert ours != [best.tokens for best, *_ in engine.search(lines, DecodingSpec(beam_size=1, max_length=LONGEST))]
 
 
-def _generate(model: Any, line: list[int], beams: int, pad: int, eos: int) -> list[int]:
+RULES: dict[str, dict[str, Any]] = {
+    "no unigram twice": {"no_repeat_ngram_size": 1},
+    "no bigram twice": {"no_repeat_ngram_size": 2},
+    "no bigram of the source": {"encoder_no_repeat_ngram_size": 2},
+    "repetitions penalised": {"repetition_penalty": 1.7},
+    "repetitions preferred": {"repetition_penalty": 0.8},
+    "sequences": {"banned_sequences": [[3, 3, 3], [3, 1], [5, 9, 11]]},
+    "several": {"no_repeat_ngram_size": 3, "repetition_penalty": 1.2, "banned_sequences": [[7, 9]]},
+}
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("name", RULES)
+def test_rules_about_repetitions_are_those_of_generate(name: str, beams: int, marian: Any, tmp_path: Path) -> None:
+    """Reference: MarianMTModel.generate on lines that say things twice; each rule changes some of the answers."""
+    pad, eos = marian.config.pad_token_id, marian.config.eos_token_id
+    engine = Engine(load_huggingface(references.save(marian, tmp_path)).model)
+    torch.manual_seed(4)
+    lines = [[*line[:-1], *line] for line in (_source(eos) for _ in range(30))]
+    spec = DecodingSpec(beam_size=beams, length_penalty=0.0, max_length=LONGEST)
+    ours = [best.tokens for best, *_ in engine.search(lines, spec.replaced(**RULES[name]))]
+    asked = {key: value for key, value in RULES[name].items() if key != "banned_sequences"}
+    asked["bad_words_ids"] = [[pad], *RULES[name].get("banned_sequences", [])]
+    theirs = [_generate(marian, line, beams, pad, eos, **asked) for line in lines]
+    assert ours == theirs
+    assert ours != [best.tokens for best, *_ in engine.search(lines, spec)]
+    if beams == 1:  # scored, one at a time and streamed: the same answers
+        assert ours == [best.tokens for best, *_ in engine.search(lines, spec.replaced(**RULES[name]), scored=True)]
+        assert ours[:5] == [list(engine.stream(line, spec.replaced(**RULES[name]))) for line in lines[:5]]
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("name", ["no bigram twice", "repetitions penalised", "sequences"])
+def test_prompts_count_as_written(name: str, beams: int, tmp_path: Path) -> None:
+    """Reference: GPT2LMHeadModel.generate, which repeats itself without rules."""
+    model = references.randomise(references.gpt2(bos_token_id=0, eos_token_id=0), seed=3)
+    engine = Engine(load_huggingface(references.save(model, tmp_path)).model)
+    draw = torch.Generator().manual_seed(1)
+    prompts = [torch.randint(1, 48, (2 + number % 7,), generator=draw).tolist() for number in range(20)]
+    spec = DecodingSpec(beam_size=beams, length_penalty=0.0, max_length=10, ban_specials=False)
+    ours = [best.tokens for best, *_ in engine.search(prompts, spec.replaced(**RULES[name]))]
+    asked = {key: value for key, value in RULES[name].items() if key != "banned_sequences"}
+    asked["bad_words_ids"] = RULES[name].get("banned_sequences")
+    theirs = []
+    for prompt in prompts:
+        with torch.no_grad():
+            (found,) = model.generate(
+                input_ids=torch.tensor([prompt]),
+                **{"num_beams": beams, "do_sample": False, "max_new_tokens": 10, "pad_token_id": 0},
+                **({"length_penalty": 0.0} if beams > 1 else {}),
+                **asked,
+            ).tolist()
+        answer = found[len(prompt) :]
+        theirs.append(answer[: answer.index(0)] if 0 in answer else answer)
+    assert ours == theirs
+    if name != "sequences":
+        assert ours != [best.tokens for best, *_ in engine.search(prompts, spec)]
+
+
+def test_a_scored_answer_has_the_models_own_log_p(marian: Any, tmp_path: Path) -> None:
+    """A penalty chooses tokens; what a greedy answer's score says is what the model gives to it."""
+    engine = Engine(load_huggingface(references.save(marian, tmp_path)).model)
+    spec = DecodingSpec(beam_size=1, max_length=LONGEST, repetition_penalty=1.7)
+    line = _source(marian.config.eos_token_id)
+    ((best, *_),) = engine.search([line], spec, scored=True)
+    read = torch.tensor([[marian.config.pad_token_id, *best.tokens]])
+    written = torch.tensor([*best.tokens, marian.config.eos_token_id])[: len(best.tokens) + best.finished]
+    with torch.no_grad():
+        log_p = marian(input_ids=torch.tensor([line]), decoder_input_ids=read).logits.log_softmax(-1)[0]
+    assert best.log_probability == pytest.approx(float(log_p[range(len(written)), written].sum()), abs=1e-4)
+
+
+def _generate(model: Any, line: list[int], beams: int, pad: int, eos: int, **settings: Any) -> list[int]:
     with torch.no_grad():
         (found,) = model.generate(
             input_ids=torch.tensor([line]),
             num_beams=beams,
             do_sample=False,
             max_new_tokens=LONGEST,
-            bad_words_ids=[[pad]],
-            **({"length_penalty": 0.0} if beams > 1 else {}),
+            **({"bad_words_ids": [[pad]]} | ({"length_penalty": 0.0} if beams > 1 else {}) | settings),
         ).tolist()
     answer: list[int] = found[1:]
     return answer[: answer.index(eos)] if eos in answer else [token for token in answer if token != pad]

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from clearhead.errors import DataError
-from clearhead.interop.huggingface.generation import Generation, read_generation
+from clearhead.interop.huggingface.generation import Generation, read_generation, written_generation
+from clearhead.recipe import DecodingSpec
 
 
 def read(stated: dict[str, Any], folder: Path, family: str = "seq2seq") -> Generation:
@@ -27,6 +28,10 @@ def read(stated: dict[str, Any], folder: Path, family: str = "seq2seq") -> Gener
         ("seq2seq", {"min_length": 5}, {"min_length": 4}),
         ("lm", {"min_new_tokens": 5, "max_new_tokens": 4}, {"min_length": 4, "max_length": 4}),
         ("seq2seq", {"bad_words_ids": [[7]], "suppress_tokens": [3, 7]}, {"banned": [3, 7]}),
+        ("seq2seq", {"bad_words_ids": [[7, 8], [9]]}, {"banned": [9], "banned_sequences": [[7, 8]]}),
+        ("seq2seq", {"no_repeat_ngram_size": 3, "encoder_no_repeat_ngram_size": 4, "repetition_penalty": 1.2},
+         {"no_repeat_ngram_size": 3, "encoder_no_repeat_ngram_size": 4, "repetition_penalty": 1.2}),
+        ("lm", {"no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0, "repetition_penalty": 1}, {}),
         ("seq2seq", {"forced_bos_token_id": 9}, {"prefix": [9]}),
         ("lm", {"forced_bos_token_id": 9}, {}),
         ("lm", {"do_sample": True, "top_k": 5, "top_p": 0.9, "temperature": 0.7},
@@ -46,10 +51,11 @@ def test_settings(family: str, stated: dict[str, Any], decoding: dict[str, Any],
 @pytest.mark.parametrize(
     ("family", "stated", "note"),
     [
-        ("seq2seq", {"no_repeat_ngram_size": 3}, "no_repeat_ngram_size = 3: clearhead has no such rule"),
-        ("lm", {"repetition_penalty": 1.2}, "repetition_penalty = 1.2"),
+        ("lm", {"encoder_no_repeat_ngram_size": 3}, "encoder_no_repeat_ngram_size = 3: clearhead has no such rule for"),
+        ("lm", {"repetition_penalty": -1.2}, "repetition_penalty = -1.2: must be above 0"),
+        ("lm", {"encoder_repetition_penalty": 1.2}, "encoder_repetition_penalty = 1.2: clearhead has no such rule"),
         ("lm", {"max_length": 50}, "counts the prompt, too; set decoding.max_length"),
-        ("seq2seq", {"bad_words_ids": [[7, 8]]}, "only single tokens can be banned"),
+        ("seq2seq", {"bad_words_ids": [[7, "x"]]}, "is no list of token ids"),
         ("lm", {"eos_token_id": [1, 2]}, "answers end at 1 alone"),
         ("lm", {"do_sample": True, "min_p": 0.1}, "min_p = 0.1: clearhead has no such rule"),
         ("lm", {"do_sample": True, "epsilon_cutoff": 0.1}, "epsilon_cutoff = 0.1"),
@@ -83,3 +89,11 @@ def test_its_own_file_wins_over_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "generation_config.json").write_text("[]")
     with pytest.raises(DataError, match="is not a table of settings"):
         read_generation(tmp_path, config, "seq2seq")
+
+
+def test_rules_about_repetitions_are_written_out_again(tmp_path: Path) -> None:
+    stated: dict[str, Any] = {"no_repeat_ngram_size": 3, "encoder_no_repeat_ngram_size": 4, "repetition_penalty": 1.2}
+    stated["bad_words_ids"] = [[7, 8]]
+    spec = DecodingSpec(**read(stated, tmp_path).decoding)
+    assert written_generation(spec, family="seq2seq") == {"num_beams": 1} | stated
+    assert written_generation(DecodingSpec(beam_size=1), family="seq2seq") == {"num_beams": 1}

@@ -66,7 +66,8 @@ def marian(tokenizer: Any, size: int) -> Any:
 def bart(tokenizer: Any, size: int) -> Any:
     model = references.randomise(references.bart(vocab_size=size), seed=5)
     model.generation_config.update(
-        max_length=14, min_length=4, forced_bos_token_id=0, forced_eos_token_id=2, suppress_tokens=[3, 50]
+        **{"max_length": 14, "min_length": 4, "forced_bos_token_id": 0, "forced_eos_token_id": 2},
+        **{"suppress_tokens": [3, 50], "no_repeat_ngram_size": 2},
     )
     return model
 

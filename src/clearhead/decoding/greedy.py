@@ -42,8 +42,10 @@ def greedy(
     length = 0
     while alive:
         values = stepper.step(ids)[:, 0].cpu()  # (b, V)
+        own = values.log_softmax(-1) if scored else values  # what the answer's log p is made of
         if scored:
-            values = values.log_softmax(-1)
+            # a penalty is for logits; then the answer is chosen by these, and scored by the model's own log p
+            values = values.clone() if rules.weighs else own
         if not rules.plain:
             before = [[written[line]] for line in alive] if rules.look_back else []
             rules.forbid(values[:, None], alive, length, before, eos)
@@ -51,6 +53,7 @@ def greedy(
         chosen: list[float] = []
         if scored or not rules.lenient:
             chosen = values.gather(1, tokens[:, None])[:, 0].tolist()
+        log_ps = own.gather(1, tokens[:, None])[:, 0].tolist() if scored else []
         length += 1
         going_on = []
         # plain Python is faster here than operations on small tensors
@@ -59,7 +62,7 @@ def greedy(
             stuck = bool(chosen) and chosen[row] == -math.inf  # no token is allowed
             ended = token == eos and not stuck
             if scored and not stuck:
-                totals[line] += chosen[row]
+                totals[line] += log_ps[row]
             if not (ended or stuck):
                 written[line].append(token)
             if ended or stuck or length >= rules.longest[line]:

@@ -15,6 +15,7 @@ from clearhead.decoding import (
     Hypothesis,
     LeanDecoder,
     ModelStepper,
+    Repeats,
     Rules,
     Sampler,
     SearchTree,
@@ -161,17 +162,19 @@ class Engine:
         sampler = Sampler(spec.seed, spec.temperature, spec.top_k, spec.top_p) if spec.sample else None
         if sampler is not None and allowed is None:  # lines of several requests may have the same number
             sampler.numbers, numbers = numbers, range(len(numbers))
+        # the token that begins an answer, or the last one of a prompt
+        start = self.first if first is None else first
+        reads = isinstance(self.model, Seq2Seq)
+        fed = [start if reads else line[-1] for line in lines]
         rules = Rules(
             longest=longest,
             shortest=shortest if any(shortest) else (),
             prefixes=prefixes,
             banned=self.never_written(spec),
             allowed=allowed,
+            repeats=self._repeats([[start]] * len(lines) if reads else lines, lines, spec) if spec.looks_back else None,
             numbers=numbers,
         )
-        # the token that begins an answer, or the last one of a prompt
-        start = self.first if first is None else first
-        fed = [start if isinstance(self.model, Seq2Seq) else line[-1] for line in lines]
         beams = 1 if spec.sample else spec.beam_size
         tokens = max(map(len, lines))
 
@@ -182,6 +185,16 @@ class Engine:
         check(len(lines), max(rules.shortest, default=1))
         self._require_memory(1, 1, tokens, max(rules.longest))  # do not begin an answer that cannot be finished
         return _Writing(GuardedStepper(self._stepper(lines, beams), check), rules, fed, self.eos, sampler)
+
+    def _repeats(self, read: list[list[int]], sources: list[list[int]], spec: DecodingSpec) -> Repeats:
+        return Repeats(
+            read=read,
+            sources=sources,
+            ngram=spec.no_repeat_ngram_size,
+            source_ngram=spec.encoder_no_repeat_ngram_size,
+            sequences=spec.banned_sequences,
+            penalty=spec.repetition_penalty,
+        )
 
     def never_written(self, spec: DecodingSpec) -> list[int]:
         """The tokens that no answer has: those that the settings ban, and special ones."""
@@ -205,6 +218,12 @@ class Engine:
             if strange:
                 shown = ", ".join(map(str, strange[:5]))
                 problems.append((name, f"there is no token {shown}: ids range from 0 to {self._size - 1:,}"))
+        strange = sorted({token for words in spec.banned_sequences for token in words if token >= self._size})
+        if strange:
+            shown = ", ".join(map(str, strange[:5]))
+            problems.append(("banned_sequences", f"there is no token {shown}: ids range from 0 to {self._size - 1:,}"))
+        if spec.encoder_no_repeat_ngram_size and not isinstance(self.model, Seq2Seq):
+            problems.append(("encoder_no_repeat_ngram_size", "a language model has no encoder"))
         if not problems and len({*self.never_written(spec), self.eos}) >= self._size:
             problems.append(("banned", "leaves no token to write an answer with"))
         if spec.min_length > self._write_reach:

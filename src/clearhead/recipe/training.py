@@ -229,6 +229,18 @@ class DecodingSpec(Spec):
     """For sampling: with the number of a line it decides what is drawn, whatever else is in the batch."""
     banned: Annotated[list[Annotated[int, Field(ge=0, lt=100_000_000)]], Field(max_length=100_000)] = Field(default=[])
     """Ids of tokens that are never written."""
+    banned_sequences: Annotated[
+        list[Annotated[list[Annotated[int, Field(ge=0, lt=100_000_000)]], Field(min_length=2, max_length=1000)]],
+        Field(max_length=100_000),
+    ] = Field(default=[])
+    """Ids of tokens that are never written one after another: lists of two or more."""
+    no_repeat_ngram_size: Annotated[int, Field(ge=0, le=1000)] = 0
+    """No n-gram of so many tokens comes twice in an answer; the prompt of a language model counts, too. 0: no rule."""
+    encoder_no_repeat_ngram_size: Annotated[int, Field(ge=0, le=1000)] = 0
+    """For encoder-decoders: no n-gram of so many tokens is one of the source. 0: no rule."""
+    repetition_penalty: Annotated[float, Field(gt=0, le=1000)] = 1.0
+    """Above 1, tokens that were there are less probable: their logits, or in beam search log p, are divided by it if
+    they are positive, and else multiplied (Keskar et al. 2019)."""
     ban_specials: bool = True
     """Never write the tokens for padding, beginning and unknown text. Imported models may, as in transformers."""
     prefix: Annotated[list[Annotated[int, Field(ge=0, lt=100_000_000)]], Field(max_length=1000)] = Field(default=[])
@@ -250,6 +262,12 @@ class DecodingSpec(Spec):
     """Source tokens that are read; a longer line is cut there, and a warning says so."""
     batch_tokens: Literal["auto"] | Annotated[int, Field(ge=1, le=100_000_000)] = "auto"
     """Source tokens that are answered together, times the beams; the answers do not depend on it."""
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether a rule about repetitions or sequences is set."""
+        sizes = (self.no_repeat_ngram_size, self.encoder_no_repeat_ngram_size)
+        return any(sizes) or bool(self.banned_sequences) or self.repetition_penalty != 1.0
 
     @property
     def budget(self) -> int:

@@ -32,6 +32,11 @@ from clearhead.models import Model, Seq2Seq
 from clearhead.predictor.forced import spans
 from clearhead.recipe import DecodingSpec
 
+_REPEATS: dict[str, object] = {
+    **{"no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0, "repetition_penalty": 1.0},
+    "banned_sequences": [],
+}
+"""Rules that look at the tokens so far, with the values that change nothing."""
 _PATIENCE = 1.5
 """Answers that are waited for, as a multiple of the beams."""
 _SUMS = 1e-30
@@ -89,6 +94,11 @@ class CTranslate2Search(ForeignEngine):
         found = list(super()._cannot(spec))
         if spec.sample:
             found.append(("sample", "CTranslate2 draws for a batch, not by the seed of each line; --engine native can"))
+        found += [
+            (key, "CTranslate2 counts repetitions in another way; --engine native can")
+            for key, harmless in _REPEATS.items()
+            if getattr(spec, key) != harmless
+        ]
         if spec.beam_size > 1:
             # what is left out of its softmax raises log p of all else, by far more than rounding
             found += [

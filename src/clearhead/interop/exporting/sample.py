@@ -181,7 +181,9 @@ def _batch(model: Model, recipe: Recipe, rows: list[list[int]]) -> SampleBatch:
     ended = [False] * len(rows)
     if eos is not None and first is not None:
         spec = recipe.decoding.replaced(
-            **{"beam_size": 1, "sample": False, "max_length": LONGEST, "min_length": 0, "min_ratio": 0.0}
+            **{"beam_size": 1, "sample": False, "max_length": LONGEST, "min_length": 0, "min_ratio": 0.0},
+            **{"no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0, "repetition_penalty": 1.0},
+            banned_sequences=[],
         )
         found = [ways[0] for ways in Engine(model).search(rows, spec)]
         answers, ended = [one.tokens for one in found], [one.finished for one in found]

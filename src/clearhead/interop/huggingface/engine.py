@@ -49,6 +49,9 @@ class HuggingFaceEngine(Foreign, Doubled):
         if settings is not None:
             settings.forced_bos_token_id = settings.forced_eos_token_id = settings.min_length = None
             settings.suppress_tokens = sample.banned or None
+            # nor rules about repetitions, which are part of the search and not of the model
+            settings.no_repeat_ngram_size = settings.encoder_no_repeat_ngram_size = settings.bad_words_ids = None
+            settings.repetition_penalty = None
         self._model = sample.model
         # transformers' T5 makes a cache of as many layers as the encoder has
         self._cached = getattr(config, "num_decoder_layers", None) in (None, getattr(config, "num_layers", None))

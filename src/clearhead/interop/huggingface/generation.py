@@ -13,9 +13,6 @@ from clearhead.interop.huggingface.config import several_ends
 from clearhead.interop.huggingface.folder import read_json
 
 _NO_RULE = {
-    "no_repeat_ngram_size": 0,
-    "encoder_no_repeat_ngram_size": 0,
-    "repetition_penalty": 1.0,
     "encoder_repetition_penalty": 1.0,
     "diversity_penalty": 0.0,
     "num_beam_groups": 1,
@@ -71,6 +68,7 @@ def read_generation(folder: Path, config: dict[str, Any], family: str) -> Genera
     found = Generation()
     _lengths(found, stated, family)
     _tokens(found, stated, family, own_file=path.is_file())
+    _repeats(found, stated, family)
     _search(found, stated)
     rules = _NO_RULE | (_NO_RULE_SAMPLING if found.decoding.get("sample") else {})
     rules |= _NO_RULE_BEAMS if found.decoding["beam_size"] > 1 else {}
@@ -110,8 +108,10 @@ def _tokens(found: Generation, stated: dict[str, Any], family: str, *, own_file:
     for word in stated.get("bad_words_ids") or []:
         if isinstance(word, list) and len(word) == 1:
             banned += word
+        elif isinstance(word, list) and word and all(type(index) is int and index >= 0 for index in word):
+            found.decoding.setdefault("banned_sequences", []).append(word)
         else:
-            found.notes.append(f"bad_words_ids {str(word)[:60]}: only single tokens can be banned")
+            found.notes.append(f"bad_words_ids {str(word)[:60]}: is no list of token ids")
     banned = sorted({index for index in banned if type(index) is int and index >= 0})
     if banned:
         found.decoding["banned"] = banned
@@ -129,6 +129,23 @@ def _tokens(found: Generation, stated: dict[str, Any], family: str, *, own_file:
         ends = ends[0]
     if type(ends) is int:
         found.vocabulary["eos"] = ends
+
+
+def _repeats(found: Generation, stated: dict[str, Any], family: str) -> None:
+    for name in ("no_repeat_ngram_size", "encoder_no_repeat_ngram_size"):
+        size = _whole(stated, name)
+        if size and name.startswith("encoder") and family != "seq2seq":
+            found.notes.append(
+                f"{name} = {size}: clearhead has no such rule for language models, so answers may differ"
+            )
+        elif size:
+            found.decoding[name] = size
+    penalty = stated.get("repetition_penalty")
+    if isinstance(penalty, int | float) and 0 < penalty <= 1000:
+        if penalty != 1.0:
+            found.decoding["repetition_penalty"] = float(penalty)
+    elif penalty is not None:
+        found.notes.append(f"repetition_penalty = {str(penalty)[:60]}: must be above 0, so it is left out")
 
 
 def _search(found: Generation, stated: dict[str, Any]) -> None:
@@ -161,4 +178,11 @@ def written_generation(decoding: Any, *, family: str) -> dict[str, Any]:
         settings["max_length"] = decoding.max_length + start
     if decoding.min_length and family == "seq2seq":
         settings["min_length"] = decoding.min_length + start
+    for name in ("no_repeat_ngram_size", "encoder_no_repeat_ngram_size"):
+        if getattr(decoding, name):
+            settings[name] = getattr(decoding, name)
+    if decoding.repetition_penalty != 1.0:
+        settings["repetition_penalty"] = decoding.repetition_penalty
+    if decoding.banned_sequences:
+        settings["bad_words_ids"] = [list(words) for words in decoding.banned_sequences]
     return settings
