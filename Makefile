@@ -54,7 +54,7 @@ layers: setup
 	$(BIN)/lint-imports
 
 pytest: setup
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist loadscope
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 3 --dist loadscope
 
 prove: setup  ## the long proofs, about an hour; writes docs/evidence/proofs.md
 	$(BIN)/python -m tools.prove

@@ -1,4 +1,4 @@
-"""Rules about what was there before: n-grams that do not come twice, sequences that never come, dearer repetitions.
+"""Rules about what was there before: n-grams that do not come twice, sequences that never come, repetitions that cost.
 
 They are those of transformers' ``generate``, so that imported models answer as they do there: what the decoder has read
 counts as written, which is its first token, or the prompt of a language model.
