@@ -129,6 +129,9 @@ def cells(file: Path, folder: Path) -> Iterator[str]:
         except clearhead.ClearheadError as error:
             yield "—" if getattr(error, "exit_code", 1) == 2 else f"**differs**: {error}"
             continue
+        except Exception as error:  # a bug: the other cells are still worth an hour of measuring
+            yield f"**fails**: {type(error).__name__}"
+            continue
         form = f" ({exported.form})" if target == "huggingface" else ""
         yield f"{exported.agreement.worst:.1e}{form}"
 

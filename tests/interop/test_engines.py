@@ -198,6 +198,8 @@ def test_what_ctranslate2_cannot_do_is_refused(seq2seq: tuple[SavedModel, Path])
         ({"attention": "hard"}, r"decoding.attention: the model was converted"),
         ({"beam_size": 2, "min_length": 3}, r"decoding.min_length: CTranslate2's beams"),
         ({"beam_size": 50}, r"decoding.beam_size: CTranslate2 needs more than"),
+        ({"no_repeat_ngram_size": 2}, r"decoding.no_repeat_ngram_size: CTranslate2 counts repetitions"),
+        ({"repetition_penalty": 1.1}, r"decoding.repetition_penalty: CTranslate2 counts repetitions"),
     ):
         with pytest.raises(RecipeError, match=reason):
             model.generate(["abc"], **settings)

@@ -73,6 +73,15 @@ def test_a_convolutional_encoder_goes_through_both_exporters(tmp_path: Path) -> 
     assert compare(sample, OnnxEngine(tmp_path, sample.model)).holds(1e-5)
 
 
+def test_a_classifier_of_images_goes_through_both_exporters(tmp_path: Path) -> None:
+    """Its graph reads pixels, and nothing beside them."""
+    patches = "model.patches={height=8, width=8, channels=1, size=4}"
+    sample = make_sample(model_of("model.family=classifier", patches))
+    assert compare(sample, ProgramEngine(trace_graphs(sample.model), sample)).holds(1e-5)
+    write_onnx(sample, tmp_path)
+    assert compare(sample, OnnxEngine(tmp_path, sample.model)).holds(1e-5)
+
+
 def test_a_convolutional_decoder_is_refused() -> None:
     recipe = read_recipe(None, *CONVOLVED, "model.family=lm", "model.decoder.kind=convolutional")
     with pytest.raises(UnsupportedModel, match="convolutional decoder"):

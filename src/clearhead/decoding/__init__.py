@@ -5,7 +5,7 @@ from clearhead.decoding.greedy import Sampler, each_token, greedy
 from clearhead.decoding.guarded import FIRST, GuardedStepper
 from clearhead.decoding.lean import LeanDecoder, lean_decoder
 from clearhead.decoding.plain import ModelStepper
-from clearhead.decoding.repeats import Repeats
+from clearhead.decoding.repetitions import Repetitions
 from clearhead.decoding.rules import Allowed, Rules, Trie
 from clearhead.decoding.single import SingleDecoder, single_decoder
 from clearhead.decoding.stepper import Hypothesis, Stepper, length_penalty
@@ -18,7 +18,7 @@ __all__ = [
     "Hypothesis",
     "LeanDecoder",
     "ModelStepper",
-    "Repeats",
+    "Repetitions",
     "Rules",
     "Sampler",
     "SearchNode",

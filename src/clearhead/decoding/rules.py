@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from clearhead.decoding.repeats import Repeats
+from clearhead.decoding.repetitions import Repetitions
 
 Allowed = Callable[[int, list[int]], Collection[int] | None]
 """(number of the line, its tokens so far) → the tokens allowed next, perhaps including the end token; None for all."""
@@ -59,7 +59,7 @@ class Rules:
     """Tokens that are never generated."""
     allowed: Allowed | None = None
     """Returns the tokens allowed next; None for all."""
-    repeats: Repeats | None = None
+    repetitions: Repetitions | None = None
     """What may not come again, or is less probable if it does."""
     numbers: Sequence[int] = field(default=())
     """The number of each line, for ``allowed`` and for sampling; empty for 0, 1, 2 …"""
@@ -71,12 +71,12 @@ class Rules:
     @property
     def plain(self) -> bool:
         """Whether all tokens are always allowed."""
-        return not (self.banned or self.allowed or self.repeats or any(self.shortest) or any(self.prefixes))
+        return not (self.banned or self.allowed or self.repetitions or any(self.shortest) or any(self.prefixes))
 
     @property
     def weighs(self) -> bool:
         """Whether values change that are not forbidden."""
-        return self.repeats is not None and self.repeats.penalty != 1.0
+        return self.repetitions is not None and self.repetitions.penalty != 1.0
 
     @property
     def lenient(self) -> bool:
@@ -86,7 +86,7 @@ class Rules:
     @property
     def look_back(self) -> bool:
         """Whether the allowed tokens depend on the tokens so far, and not only on their number."""
-        return self.allowed is not None or self.repeats is not None or any(self.prefixes)
+        return self.allowed is not None or self.repetitions is not None or any(self.prefixes)
 
     def forbid(
         self, values: Tensor, lines: Sequence[int], length: int, written: Sequence[Sequence[list[int]]], eos: int
@@ -102,8 +102,8 @@ class Rules:
         """
         # a token that must come next may come, also if it is banned elsewhere
         forced = self._forced(values, lines, length)
-        if self.repeats is not None:
-            self.repeats.apply(values, lines, written)
+        if self.repetitions is not None:
+            self.repetitions.apply(values, lines, written)
         if self.banned:
             values.index_fill_(2, self._banned, -torch.inf)
         if self.shortest:

@@ -15,7 +15,7 @@ from clearhead.decoding import (
     Hypothesis,
     LeanDecoder,
     ModelStepper,
-    Repeats,
+    Repetitions,
     Rules,
     Sampler,
     SearchTree,
@@ -172,7 +172,9 @@ class Engine:
             prefixes=prefixes,
             banned=self.never_written(spec),
             allowed=allowed,
-            repeats=self._repeats([[start]] * len(lines) if reads else lines, lines, spec) if spec.looks_back else None,
+            repetitions=self._repetitions([[start]] * len(lines) if reads else lines, lines, spec)
+            if spec.looks_back
+            else None,
             numbers=numbers,
         )
         beams = 1 if spec.sample else spec.beam_size
@@ -186,8 +188,8 @@ class Engine:
         self._require_memory(1, 1, tokens, max(rules.longest))  # do not begin an answer that cannot be finished
         return _Writing(GuardedStepper(self._stepper(lines, beams), check), rules, fed, self.eos, sampler)
 
-    def _repeats(self, read: list[list[int]], sources: list[list[int]], spec: DecodingSpec) -> Repeats:
-        return Repeats(
+    def _repetitions(self, read: list[list[int]], sources: list[list[int]], spec: DecodingSpec) -> Repetitions:
+        return Repetitions(
             read=read,
             sources=sources,
             ngram=spec.no_repeat_ngram_size,

@@ -336,4 +336,5 @@ def open_shapes(graph: Graph) -> tuple[Any, ...]:
 def _structured(graph: Graph, shapes: Sequence[dict[int, Any]]) -> tuple[Any, ...]:
     """Arguments that a function takes as ``*rest`` are one tuple."""
     named = {EncoderGraph: 2, DecoderGraph: 2, ReaderGraph: 1}[type(graph.module)]
-    return tuple(shapes) if type(graph.module) is EncoderGraph else (*shapes[:named], tuple(shapes[named:]))
+    rest = tuple(shapes[named:])
+    return (*shapes[:named], rest) if rest else tuple(shapes)  # pixels have nothing beside them

@@ -55,7 +55,7 @@ def compare(sample: Sample, foreign: Foreign) -> Agreement:
         if batch.counts is not None:
             ours, theirs = ours[batch.counts], theirs[batch.counts]
         difference = (ours.double() - theirs.double()).abs()
-        worst = max(worst, float(difference.nan_to_num(torch.inf).max()))
+        worst = max(worst, _largest(difference))
         largest, values = max(largest, float(ours.abs().max())), values + ours.numel()
         if batch.answers is None:
             continue
@@ -86,8 +86,13 @@ def _exact(sample: Sample, foreign: Doubled) -> float:
         difference = (ours - foreign.exact(batch)).abs()
         if batch.counts is not None:
             difference = difference[batch.counts]
-        worst = max(worst, float(difference.nan_to_num(torch.inf).max()))
+        worst = max(worst, _largest(difference))
     return worst
+
+
+def _largest(difference: Tensor) -> float:
+    """The largest of all differences; ∞ if one is no number."""
+    return float(difference.nan_to_num(torch.inf).max())
 
 
 @contextmanager

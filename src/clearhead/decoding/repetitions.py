@@ -1,4 +1,4 @@
-"""Rules about what was there before: n-grams that do not come twice, sequences that never come, repetitions that cost.
+"""Rules about what was there before: n-grams that do not come twice, sequences that never come, a penalty.
 
 They are those of transformers' ``generate``, so that imported models answer as they do there: what the decoder has read
 counts as written, which is its first token, or the prompt of a language model.
@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Repeats:
+class Repetitions:
     """What the tokens before forbid, or make less probable; n-grams of 0 tokens and a penalty of 1 do nothing."""
 
     read: Sequence[Sequence[int]]
