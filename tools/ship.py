@@ -19,10 +19,12 @@ from clearhead.models import SavedModel, load_model, save_model
 from clearhead.predictor import ready
 from clearhead.recipe import DecodingSpec
 from clearhead.verbs.evaluate import examples_of_run
-from clearhead.verbs.naming import described_origin, origin_named
+from clearhead.verbs.naming import origin_named
 
 SHIPPED = Path(clearhead.__file__).parent / "shipped"
 MOST_BYTES = 12_000_000
+FILE = """$(python -c 'from clearhead.shipped import *; print(shipped_model("{name}"))')"""
+AGAIN = f'clearhead train g2p-en "{FILE}" -o runs/again'
 OTHER = "There are no stress marks: `g2p-en-stress` writes them."
 CARD = (Path(__file__).parent / "card.md").read_text(encoding="utf-8")
 
@@ -63,14 +65,17 @@ def card(run: "clearhead.Run", path: Path, parts: dict[str, list[Any]]) -> str:
     assert folder.submodule_search_locations
     tokens = recipe.training.batch_tokens
     replans = [[row["step"], row["steps"], row["evaluate_every"]] for row in _clock(run) if "steps" in row]
-    origin = described_origin(origin_named(run.folder), path.stem)
+    again = AGAIN.format(name=path.stem)
+    if origin_named(run.folder):
+        again = f"clearhead train g2p-en --from g2p-en data.stress=true --max-steps {run.steps} -o runs/again"
     marked = "with stress marks (AH0, AE1)" if recipe.data.stress else "without stress marks"
     other = "A vowel with the wrong mark is a wrong phone here." if recipe.data.stress else OTHER
     return CARD.format(
         name=path.stem,
         stress=marked,
         limit=f"- {other}",
-        began="".join(f"{line[0].upper()}{line[1:]}. " for line in origin),
+        title=" with stress" if recipe.data.stress else "",
+        again=again,
         clearhead=clearhead.__version__,
         sizes=repr(model).removeprefix("Pronouncer(").removesuffix(")"),
         bytes=path.stat().st_size,

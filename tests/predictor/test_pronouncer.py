@@ -119,3 +119,11 @@ def test_it_can_be_sent_to_other_processes(model: Pronouncer) -> None:
     other = pickle.loads(pickle.dumps(model))
     assert type(other) is Pronouncer
     assert other("Cabbage patch") == model("Cabbage patch")
+
+
+def test_stress_is_marked_by_a_model_of_its_own() -> None:
+    """Every vowel has a mark, no consonant has one; without the marks it is mostly what the other model says."""
+    marked, plain = clearhead.load("g2p-en-stress"), clearhead.load("g2p-en")
+    phones = marked("transformers").split()
+    assert [phone for phone in phones if phone[-1].isdigit()] == ["AE0", "AO1", "ER0"]
+    assert "".join(letter for letter in " ".join(phones) if not letter.isdigit()) == plain("transformers")

@@ -195,3 +195,15 @@ def test_recipes_in_model_files_that_lie(tmp_path: Path) -> None:
         read_recipe(model_file(file, format_version="99"))
     with pytest.raises(RecipeError, match="no such setting"):
         read_recipe(model_file(file, recipe='{"model": {"lairs": 3}}'))
+
+
+def test_a_model_of_the_package_without_a_task_is_named_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers, says its recipe and is no file; a file of that name is ./g2p-en-stress."""
+    assert named("g2p-en-stress") == "shipped"
+    assert named("g2p-en") == "task"
+    path, foreign = weights_of("g2p-en-stress")
+    assert (path.name, foreign) == ("g2p-en-stress.safetensors", False)
+    assert read_recipe("g2p-en-stress").data.stress
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "g2p-en-stress").write_text("a\tb\n", encoding="utf-8")
+    assert (named("g2p-en-stress"), named("./g2p-en-stress")) == ("shipped", "data")
