@@ -9,13 +9,15 @@ from clearhead.recipe.registry import _kinds
 
 QUICK = [
     *("position shaw relative=keys", "attention disentangled", "attention local window=7"),
-    *("encoder convolutional kernel=5 dilation=1", "norm layernorm axis=all", "attention grid, position relative-2d"),
+    "encoder convolutional kernel=5 dilation=1",
 ]
-OUT_OF_REACH = ("attention local window=5", "encoder convolutional kernel=5 dilation=1")
+OUT_OF_REACH = ("encoder convolutional kernel=5 dilation=1",)
 WITHOUT = [control for control in CONTROLS if control.lesson.teaches[-1] == "position none"]
 WITHOUT = [control for control in WITHOUT if control.lesson.task in ("offset", "pattern")]
 WITHOUT = [
-    control for control in WITHOUT if not control.lesson.name.startswith(("attention axial", "attention window"))
+    control
+    for control in WITHOUT
+    if not control.lesson.name.startswith(("attention axial", "attention window", "attention grid"))
 ]
 WITHOUT += [control for control in CONTROLS if control.lesson.name in OUT_OF_REACH]
 

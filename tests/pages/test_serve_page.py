@@ -471,7 +471,7 @@ def test_the_model_is_told_about(open_page: Open, server: Live, room: ModelRoom)
     about = page.locator(".about")
     about.wait_for()
     words = about.text_content()
-    assert "3,131,904" in words
+    assert "3,130,368" in words
     assert "layers = 2" in words
     assert "65.1" in words
     assert "63.0 – 67.2" in words or "63.0 – 67.3" in words

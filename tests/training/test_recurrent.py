@@ -47,6 +47,7 @@ def test_a_resumed_run_ends_as_one_that_never_stopped(tmp_path: Path, kind: str)
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
+@pytest.mark.prove
 def test_a_recurrent_model_learns_and_answers_alike_in_any_batch(tmp_path: Path) -> None:
     """Spelling backwards: right for most unseen words, by greedy search and by beam, alone and together."""
     quick = ["training.optimizer.rate=0.007", "training.average=0.95", "training.steps=500", "model.width=48"]
