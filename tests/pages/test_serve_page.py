@@ -282,7 +282,8 @@ def test_a_token_is_asked_for(browser: Any) -> None:
         page.goto(running.url)
         page.get_by_label("This server asks for a token.").fill("wrong-wrong-wrong-wrong")
         page.keyboard.press("Enter")
-        page.get_by_label("This server asks for a token.").fill("sesame-sesame-sesame")
+        # the field that is there now, not the one that the server's answer is about to replace
+        page.get_by_label("This is not the server's token.").fill("sesame-sesame-sesame")
         page.keyboard.press("Enter")
         page.wait_for_selector("#text", state="visible")
         ask(page, "bad")

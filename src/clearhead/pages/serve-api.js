@@ -25,7 +25,7 @@ function troubleOf(status, held, after) {
   const said = where && message && !message.startsWith(where) ? `${where}: ${message}` : message;
   return new Trouble(kind, {
     busy: "The server is busy.", late: "This took longer than the server allows. Try a shorter text, or a smaller beam.",
-    large: `That is too much for one request${said ? `: ${said}` : "."}`, token: "This server asks for a token.",
+    large: `That is too much for one request${said ? `: ${said}` : "."}`, token: secret ? "This is not the server's token." : "This server asks for a token.",
     broken: said || `The server failed (status ${status}). Its own output says more.`,
   }[kind] || said || `The server refused this (status ${status}).`, after);
 }
