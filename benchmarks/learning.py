@@ -33,8 +33,11 @@ from clearhead.verbs.sizing import sized_by_budget
 ROPE = ["model.position.kind=rope"]
 ACROSS = [*ROPE, "model.cross.position.kind=rope"]
 GATED = ["model.feedforward.kind=gated", "model.feedforward.width=512"]
+BEFORE = [*ACROSS, *GATED, "model.feedforward.activation=relu"]
+NGRAMS = [*BEFORE, "model.encoder.ngrams.reach=2"]
 SETTINGS: dict[str, list[str]] = {
-    # 3+3 layers of width 192, gated nets of 512, rotary positions, across too, 512 tokens a batch, AdamW 0.001
+    # 3+3 layers of width 192, gated nets of 512, rotary positions, across too, n-grams that reach 2 letters to either
+    # side, 512 tokens a batch, AdamW 0.001
     "defaults": [],
     "256 tokens": ["training.batch_tokens=256"],
     "1,024 tokens": ["training.batch_tokens=1024"],
@@ -44,7 +47,11 @@ SETTINGS: dict[str, list[str]] = {
     "average 0.99": ["training.average=0.99"],
     "float32": ["training.precision=float32"],
     "pieces of letters": ["data.source.kind=bpe", "data.source.size=300"],
-    # nets and positions
+    # n-grams, nets and positions
+    "n-grams, 8,192 rows of 32": [*NGRAMS, "model.encoder.ngrams.buckets=8192", "model.encoder.ngrams.width=32"],
+    "n-grams within 1": [*BEFORE, "model.encoder.ngrams.reach=1"],
+    "n-grams within 3": [*BEFORE, "model.encoder.ngrams.reach=3"],
+    "no n-grams": BEFORE,
     "gated by SiLU": [*ACROSS, *GATED],
     "gated by SiLU, 384": [*ACROSS, *GATED, "model.feedforward.width=384"],
     "plain nets": ACROSS,

@@ -23,3 +23,8 @@ STATE_PARTS: Final = {"gru": 1, "lstm": 2, "elman": 1}
 
 DEVICE_NAMES: Final = r"auto|cpu|mps|cuda(:(0|[1-9][0-9]{0,2}))?"
 """What a device may be called, as a regular expression."""
+
+
+def ngrams_within(reach: int) -> int:
+    """How many n-grams, but for the token alone, contain a token and begin and end at most ``reach`` tokens away."""
+    return (reach + 1) ** 2 - 1

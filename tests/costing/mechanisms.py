@@ -232,6 +232,7 @@ READERS: dict[str, list[str]] = {
         for sharing in ("none", "headwise", "key-value", "layerwise")
     },
     "segments": ["model.embedding.segments=2"],
+    "n-grams": ["model.encoder.ngrams.reach=2", "model.encoder.ngrams.buckets=50", "model.encoder.ngrams.width=6"],
     "head over tokens": ["model.head=tokens"],
     "narrow tables, head over tokens": [
         *("model.embedding.width=6", "model.embedding.norm=true", "model.embedding.segments=2"),

@@ -31,6 +31,7 @@ MORE = {
     "grouped queries": ("lm", ["model.attention.heads=4", "model.attention.kv_heads=2"]),
     "side by side": ("lm", ["model.parallel=one-norm", "model.position.kind=rope"]),
     "shared layers": ("lm", ["model.shared=true"]),
+    "n-grams": ("encoder", ["model.encoder.ngrams.reach=1", "model.encoder.ngrams.buckets=30"]),
     "narrow tables": ("encoder", ["model.embedding.width=6", "model.embedding.norm=true", "model.head_bias=false"]),
 }
 

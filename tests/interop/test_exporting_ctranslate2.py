@@ -64,6 +64,7 @@ def test_eight_bits_are_counted_and_leave_the_model_alone(tmp_path: Path) -> Non
         (["model.feedforward.kind=outer"], "feedforward.kind is outer"),
         (["model.cross.attention.heads=4"], "cross.attention.heads differs"),
         (["model.cross.position.kind=rope"], "cross-attention there knows no positions"),
+        (["model.encoder.ngrams.reach=1"], "no tables of n-grams"),
         (["model.family=classifier"], "family classifier generates no text"),
         (["model.encoder.kind=convolutional"], "encoder.kind is convolutional"),
     ],

@@ -52,7 +52,8 @@ def test_torch_export_of_every_position(position: str) -> None:
 
 def test_torch_export_of_an_encoder_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Right as it is; positions that are off by one in the graph alone are noticed."""
-    sample = make_sample(model_of("model.family=seq2seq", "model.cross.position.kind=rope"))
+    ngrams = ["model.encoder.ngrams.reach=2", "model.encoder.ngrams.buckets=50"]
+    sample = make_sample(model_of("model.family=seq2seq", "model.cross.position.kind=rope", *ngrams))
     assert compare(sample, ProgramEngine(trace_graphs(sample.model), sample)).holds(1e-5)
     right = absolute._sinusoids_at
     monkeypatch.setattr(absolute, "_sinusoids_at", lambda positions, *rest, **more: right(positions + 1, *rest, **more))

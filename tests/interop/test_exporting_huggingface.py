@@ -109,6 +109,7 @@ def test_our_own_models_come_back_bit_for_bit(tmp_path: Path, overrides: list[st
         (["model.norm.eps_place=outside", "model.embedding.tie=all"], "eps_place is outside, pegasus has inside"),
         (["model.attention.choice=hard", "model.embedding.tie=all"], "choice is hard"),
         (["model.cross.position.kind=rope", "model.embedding.tie=all"], r"cross\.position\.kind is rope"),
+        (["model.encoder.ngrams.reach=1", "model.embedding.tie=all"], r"ngrams\.reach is 1"),
         (["model.family=encoder"], "nearest, bert, differs"),
         (["model.position.base=500", "model.embedding.tie=all"], r"position\.base is 500"),
         ([*LLAMA, "model.position.features=2"], r"llama, differs: model\.decoder\.position\.features is 2"),

@@ -75,6 +75,7 @@ VARIANTS: dict[str, list[str]] = {
         "model.position.original=16",
     ],
     "rope across": ["model.cross.position.kind=rope"],
+    "n-grams": ["model.encoder.ngrams.reach=2", "model.encoder.ngrams.buckets=50", "model.encoder.ngrams.width=6"],
     "rope in neighbours, and across": [
         "model.position.kind=rope",
         "model.position.layout=interleaved",
@@ -181,8 +182,8 @@ RELATIVE += [
     "rope in neighbours, and across",
 ]
 ABSOLUTE = ["position sinusoidal", "position learned"]
-ORDERED = [name for name in VARIANTS if any(word in name for word in ("informer", "isentangled", "local"))]
-"""Attention that knows the order of its tokens by itself."""
+ORDERED = [name for name in VARIANTS if any(word in name for word in ("informer", "isentangled", "local", "n-grams"))]
+"""Models that know the order of their tokens by themselves."""
 
 # images of 16 × 8 pixels of two numbers, cut into 8 × 4 patches
 IMAGES = [*("model.patches.height=16", "model.patches.width=8"), *("model.patches.channels=2", "model.patches.size=2")]

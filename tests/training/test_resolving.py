@@ -85,19 +85,20 @@ def _folders(parent: Path, count: int) -> list[Path]:
 
 
 @pytest.mark.parametrize(
-    ("settings", "free", "expected"),
+    ("settings", "free", "expected", "ngrams"),
     [
-        ([], True, "rope"),
-        ([], False, "none"),
-        (["data.source.kind=bpe"], True, "none"),
-        (["model.encoder.kind=transformer", "data.target.kind=bpe"], True, "none"),
+        ([], True, "rope", 2),
+        ([], False, "none", 0),
+        (["data.source.kind=bpe"], True, "none", 0),
+        (["model.encoder.kind=transformer", "data.target.kind=bpe"], True, "none", 2),
     ],
 )
-def test_pairs_that_run_side_by_side_know_positions_across(
-    settings: list[str], free: bool, expected: str, tmp_path: Path
+def test_symbols_and_characters_know_positions_across_and_their_neighbours(
+    settings: list[str], free: bool, expected: str, ngrams: int, tmp_path: Path
 ) -> None:
-    """Symbols and characters alone, and only where nobody described the layers."""
+    """Positions across if both sides are such, n-grams if the source is, where nobody described the layers."""
     pairs = write_pairs(tmp_path / "pairs.tsv", 60)
     recipe = read_recipe(None, f'data.train="{pairs}"', *SMALL, *settings)
     model: Any = prepare(recipe, tmp_path / "run", free=free).recipe.model
     assert model.cross.position.kind == expected
+    assert model.encoder.ngrams.reach == ngrams

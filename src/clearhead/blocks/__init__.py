@@ -12,6 +12,7 @@ from clearhead.blocks.feedforward import (
     StandardFeedForward,
 )
 from clearhead.blocks.layer import Layer
+from clearhead.blocks.ngrams import NgramEmbedding
 from clearhead.blocks.norm import LayerNorm, NoNorm, RmsNorm
 from clearhead.blocks.output import HeadTransform, Output
 from clearhead.blocks.patches import Patches
@@ -38,6 +39,7 @@ __all__ = [
     "LayerNorm",
     "LuongAlignment",
     "Memory",
+    "NgramEmbedding",
     "NoAlignment",
     "NoNorm",
     "OuterFeedForward",

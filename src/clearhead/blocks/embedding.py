@@ -9,12 +9,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from clearhead.blocks.dropout import Dropout
+from clearhead.blocks.ngrams import NgramEmbedding
 from clearhead.blocks.patches import Patches
 from clearhead.positions import AbsolutePosition
 
 
 class Embedding(nn.Module):
-    """drop(norm(scale · tokens[id] + position + segment)), perhaps mapped to another width.
+    """drop(norm(scale · (tokens[id] + n-grams) + position + segment)), perhaps mapped to another width.
 
     Args:
         tokens: the token embeddings, (V, d), or the map from image patches to vectors.
@@ -24,6 +25,7 @@ class Embedding(nn.Module):
         norm: the norm after the sum. Default: none.
         dropout: probability of dropping an entry during training. Default: 0.
         project: a map to the width of the layers, if the tables have another one. Default: none.
+        ngrams: vectors for the tokens around each token. Default: none.
     """
 
     def __init__(
@@ -36,12 +38,13 @@ class Embedding(nn.Module):
         norm: nn.Module | None = None,
         dropout: float = 0.0,
         project: nn.Linear | None = None,
+        ngrams: NgramEmbedding | None = None,
     ) -> None:
         super().__init__()
         self.tokens, self.position, self.norm = tokens, position, norm
         self.scale = math.sqrt(tokens.embedding_dim) if scaled else 1.0
         self.segments = nn.Embedding(segments, tokens.embedding_dim) if segments else None
-        self.drop, self.project = Dropout(dropout), project
+        self.drop, self.project, self.ngrams = Dropout(dropout), project, ngrams
 
     def extra_repr(self) -> str:
         return "tokens · √d" if self.scale != 1.0 else ""
@@ -68,6 +71,8 @@ class Embedding(nn.Module):
             valid: True for tokens, False for padding.
         """
         x: Tensor = self.tokens(inputs)
+        if self.ngrams is not None:
+            x = x + self.ngrams(inputs, valid)
         if self.scale != 1.0:
             x = x * self.scale
         where = self.position(positions, end)

@@ -246,6 +246,8 @@ def _embedding_parts(stack: StackRecord, rows: Tensor, u: Tensor) -> Iterator[tu
     given = stack.embedding
     module = given.module
     terms = {"embedding": module.tokens(given.inputs) * module.scale}  # (b, n, d)
+    if module.ngrams is not None:
+        terms["n-grams"] = module.ngrams(given.inputs, given.valid) * module.scale
     if (where := module.position(given.positions, given.end)) is not None:
         terms["position"] = where.expand_as(terms["embedding"])
     if module.segments is not None:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from clearhead.blocks import AddNorm, Embedding, HeadTransform, Layer, NoNorm, Output, Patches, Stack
+from clearhead.blocks import AddNorm, Embedding, HeadTransform, Layer, NgramEmbedding, NoNorm, Output, Patches, Stack
 from clearhead.positions import AbsolutePosition, NoPosition, scheme_for_heads
 from clearhead.recipe import (
     AttentionSpec,
@@ -16,6 +16,7 @@ from clearhead.recipe import (
     NormSpec,
     PatchesSpec,
     ResidualSpec,
+    TransformerEncoderSpec,
     TransformerSpec,
     dropout_rate,
     module_of,
@@ -60,7 +61,7 @@ def make_stack(
             schemes = [None if heads is None else scheme_for_heads(scheme, heads) for heads in kept]
     layers = list(_layers(spec, schemes, cross=cross, memory_width=memory_width, patches=patches))
     return Stack(
-        embedding=make_embedding(spec, tokens, embedding, absolute),
+        embedding=make_embedding(spec, tokens, embedding, absolute, make_ngrams(spec, tokens)),
         layers=_shared(layers) if spec.shared else layers,
         causal=causal,
         scheme=scheme,
@@ -69,10 +70,22 @@ def make_stack(
     )
 
 
+def make_ngrams(spec: TransformerSpec, tokens: nn.Embedding | Patches) -> NgramEmbedding | None:
+    """Make the table of n-grams, if the stack is an encoder that has one."""
+    if not isinstance(spec, TransformerEncoderSpec) or not spec.ngrams.reach:
+        return None
+    reach, buckets, width = spec.ngrams.reach, spec.ngrams.buckets, spec.ngrams.width
+    return NgramEmbedding(reach=reach, buckets=buckets, width=width, out_width=tokens.embedding_dim)
+
+
 def make_embedding(
-    spec: ResidualSpec, tokens: nn.Embedding | Patches, embedding: EmbeddingSpec, absolute: AbsolutePosition
+    spec: ResidualSpec,
+    tokens: nn.Embedding | Patches,
+    embedding: EmbeddingSpec,
+    absolute: AbsolutePosition,
+    ngrams: NgramEmbedding | None = None,
 ) -> Embedding:
-    """Make the embedding of a stack: tokens, positions and segments, perhaps normalised."""
+    """Make the embedding of a stack: tokens, n-grams, positions and segments, perhaps normalised."""
     return Embedding(
         tokens,
         absolute,
@@ -81,6 +94,7 @@ def make_embedding(
         norm=make_norm(spec.norm, tokens.embedding_dim) if embedding.norm else None,
         dropout=dropout_rate(spec.dropout.embedding),
         project=nn.Linear(tokens.embedding_dim, spec.width) if tokens.embedding_dim != spec.width else None,
+        ngrams=ngrams,
     )
 
 

@@ -37,6 +37,18 @@ def dropout_rate(setting: float | str) -> float:
     return 0.1 if isinstance(setting, str) else setting
 
 
+class NgramsSpec(Spec):
+    """Vectors for the tokens around each token, from a table of n-grams."""
+
+    reach: Annotated[int, Field(ge=0, le=16)] = 0
+    """How far n-grams reach to either side of a token: a table has all that contain it and begin and end no farther
+    away; 0 for no table. For small alphabets, such as letters: what one means depends on those beside it."""
+    buckets: Annotated[int, Field(ge=1, le=100_000_000)] = 4096
+    """Rows of the table for each of the (reach + 1)² − 1 n-grams of a token; a hash says which row one has."""
+    width: Count = 64
+    """Features of a row; one linear map leads from all n-grams of a token to its width."""
+
+
 class StackSpec(KindSpec):
     """What encoders and decoders of every kind share."""
 
@@ -218,6 +230,14 @@ class TransformerEncoderSpec(TransformerSpec, EncoderSpec):
 
     causal: ClassVar[bool] = False
     kind: Literal["transformer"] = "transformer"
+    ngrams: NgramsSpec = NgramsSpec()
+    """What is added to the embeddings for the tokens around each token."""
+
+    def refusals(self, patches: PatchesSpec | None = None) -> Iterator[tuple[str, str]]:
+        """N-grams need tokens, beside what any stack cannot do."""
+        yield from super().refusals(patches)
+        if self.ngrams.reach and patches is not None:
+            yield "ngrams.reach", "patches of an image are no tokens, so there are no n-grams of them"
 
 
 class TransformerDecoderSpec(TransformerSpec, DecoderSpec):

@@ -48,6 +48,7 @@ from clearhead.training.planning import epoch_plan
 from clearhead.training.process_group import SINGLE, ProcessGroup, threads_for_each
 from clearhead.training.resolving import (
     with_dropout,
+    with_ngrams,
     with_positions_across,
     with_precision,
     with_shuffle,
@@ -146,7 +147,7 @@ def prepare(
     """Read, check and encode the data, learn tokenizers, fix the number of steps; if it fails, nothing is left.
 
     With ``start``, the tokenizers are that model's, and ``data/start.safetensors`` is what training begins with.
-    With ``free``, the kinds of tokens decide about positions in cross-attention.
+    With ``free``, the kinds of tokens decide about positions in cross-attention, and about n-grams.
     ``progress`` is told how far reading and encoding are.
     """
     notes: list[str] = []
@@ -156,7 +157,7 @@ def prepare(
         asked = recipe_table(recipe)
         known = None if start is None else start.known()
         codecs, recipe = objective_of(recipe).learn(corpus, known)
-        recipe = with_positions_across(recipe, codecs) if free else recipe
+        recipe = with_ngrams(with_positions_across(recipe, codecs), codecs) if free else recipe
         objective = objective_of(recipe)
         corpus = objective.admitted(corpus)
         with _unfinished(folder) as made:

@@ -9,9 +9,19 @@ import numpy as np
 
 from clearhead.data import Encoded, all_sizes
 from clearhead.models import computes_bfloat16, outline, pick_device
-from clearhead.recipe import Recipe, RotarySpec, Seq2SeqSpec, StackSpec, precision_of
+from clearhead.recipe import (
+    NgramsSpec,
+    Recipe,
+    RotarySpec,
+    Seq2SeqSpec,
+    StackSpec,
+    TransformerEncoderSpec,
+    precision_of,
+)
 from clearhead.training.objectives import Codecs, Objective
 
+NGRAMS_REACH = 2
+"""Tokens to either side that the n-grams of symbols and characters reach to."""
 MOST_LISTED = 1_000_000
 """Training examples that are shuffled by a list, at most, unless the recipe says how."""
 LOAD_OF_FULL_DROPOUT = 1200.0
@@ -35,6 +45,15 @@ def with_positions_across(recipe: Recipe, codecs: Codecs) -> Recipe:
         return recipe
     cross = recipe.model.cross.replaced(position=RotarySpec())
     return recipe.updated(model=recipe.model.replaced(cross=cross))
+
+
+def with_ngrams(recipe: Recipe, codecs: Codecs) -> Recipe:
+    """N-grams where the source is symbols or characters: how one of them is read depends on those beside it."""
+    if not isinstance(recipe.model, Seq2SeqSpec) or not codecs[0].closed:
+        return recipe
+    encoder = recipe.model.encoder
+    assert isinstance(encoder, TransformerEncoderSpec)  # of models that nobody described
+    return recipe.updated(model=recipe.model.replaced(encoder=encoder.replaced(ngrams=NgramsSpec(reach=NGRAMS_REACH))))
 
 
 def with_shuffle(recipe: Recipe, examples: Encoded) -> Recipe:

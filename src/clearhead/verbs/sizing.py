@@ -73,6 +73,6 @@ def sized_by_budget(recipe: Recipe, stated: Settings) -> tuple[Recipe, str]:
     )
     found = recipe.updated(model=model.replaced(encoder=encoder, decoder=decoder))
     return found, (
-        f"{size.layers}+{size.layers} layers of width {size.width}, gated nets, rotary positions (across too "
-        f"for symbols and characters){budget}; model.width, model.layers … choose otherwise"
+        f"{size.layers}+{size.layers} layers of width {size.width}, gated nets, rotary positions (for symbols and "
+        f"characters across too, and n-grams){budget}; model.width, model.layers … choose otherwise"
     )

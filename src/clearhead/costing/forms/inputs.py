@@ -2,11 +2,22 @@
 
 from dataclasses import dataclass
 
-from sympy import Expr
+from sympy import Expr, Integer
 
+from clearhead.constants import ngrams_within
 from clearhead.costing.forms.letters import B
 from clearhead.costing.forms.sketch import INDEX, Ledger, Sketch
-from clearhead.recipe import CrossSpec, EmbeddingSpec, NormSpec, PatchesSpec, PositionSpec, StackSpec, cost_of
+from clearhead.recipe import (
+    CrossSpec,
+    EmbeddingSpec,
+    NgramsSpec,
+    NormSpec,
+    PatchesSpec,
+    PositionSpec,
+    StackSpec,
+    TransformerEncoderSpec,
+    cost_of,
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +77,7 @@ def embed(
     position: PositionSpec | None = None,
     norm: NormSpec | None = None,
 ) -> Sketch:
-    """scale · tokens[id] + position + segment, normalised where the recipe asks for it."""
+    """scale · (tokens[id] + n-grams) + position + segment, normalised where the recipe asks for it."""
     embedding = role.embedding
     width = ledger.letters("d", spec.width, role.part)
     table = ledger.letters("E", embedding.width, role.part) if embedding.width not in (None, spec.width) else width
@@ -76,6 +87,8 @@ def embed(
                 ledger.parameter(inputs.tokens, table, kind="table", name="tokens.weight", also=inputs.names)
             ledger.save(ledger.constant(B, inputs.length, size=INDEX).storage)
             x = ledger.input(B, inputs.length, table)
+            if isinstance(spec, TransformerEncoderSpec) and spec.ngrams.reach:
+                x = x.add(_ngrams(ledger, spec.ngrams, inputs.length, table))
             x = x.scale() if embedding.scale == "sqrt" else x
         else:
             with ledger.block("tokens"):
@@ -91,6 +104,16 @@ def embed(
             x = ledger.measured("project", lambda y: y.linear(width), x)
         block.span = x.time
     return x
+
+
+def _ngrams(ledger: Ledger, spec: NgramsSpec, length: Expr, width: Expr) -> Sketch:
+    """Rows of a table, free to look up, through one linear map."""
+    count, buckets = Integer(ngrams_within(spec.reach)), ledger.letters("N_b", spec.buckets)
+    row = ledger.letters("w_b", spec.width)
+    with ledger.block("ngrams"):
+        ledger.parameter(count * buckets, row, kind="table", name="table.weight")
+        ledger.save(ledger.constant(B, length, count, size=INDEX).storage)
+        return ledger.input(B, length, count * row).linear(width, bias=False, name="project")
 
 
 def _patches(ledger: Ledger, patches: PatchesSpec, width: Expr) -> Sketch:

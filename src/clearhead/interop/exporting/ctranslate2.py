@@ -87,6 +87,8 @@ def refusals(spec: ModelSpec) -> Iterator[str]:
         yield from _attention_refusals("cross", cross, stacks["decoder"].width)
         if spec.cross.position.kind != "none":  # type: ignore[attr-defined]
             yield "model.cross.position: cross-attention there knows no positions"
+        if stacks["encoder"].ngrams.reach:
+            yield "model.encoder.ngrams: there are no tables of n-grams there"
         if cross.heads != stacks["decoder"].attention.heads:
             yield "model.cross.attention.heads differs from the decoder's"
         if stacks["encoder"].norm.eps != stacks["decoder"].norm.eps:
