@@ -144,7 +144,7 @@ def test_an_unknown_setting_shows_the_nearest_spelling() -> None:
     assert problems("model.encoder.zzz=2") == [
         "command line: model.encoder.zzz: no such setting "
         "(there are: kind, width, layers, dropout, position, norm, residual, attention, feedforward, parallel, "
-        "shared, heads)"
+        "shared, ngrams, heads)"
     ]
     assert problems("model.encoder.haeds=2")[0].endswith("did you mean heads?")
     assert problems("model.atention.heads=2")[0].startswith("command line: model.atention.heads: no such setting; did")
