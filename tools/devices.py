@@ -19,7 +19,7 @@ INTRODUCTION = """\
 
 No machine that we test on has a GPU. torch's device `meta` has shapes and no values: a tensor that was made on another
 device fails there, and so does every `.item()` and every branch on values, for which a GPU would have to be waited.
-Each model of our tests' zoo (every registered mechanism in every family that takes it, one layer, lines of unequal
+Each model of our tests' zoo (every registered mechanism in every family that takes it, a layer or two, lines of unequal
 length) does these steps there with all its tensors: `forward`, `loss`, `backward`, two steps of the optimizers `AdamW`
 and `Muon`, and, if it writes, `decode`: it reads, and writes two tokens by its cache, with beams moved in between.
 `pytest tests/models/test_devices.py` runs some of them, and wrong variants that fail; `make prove` runs all. What this

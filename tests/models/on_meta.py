@@ -24,12 +24,16 @@ IDS = torch.tensor([[1, 7, 5, 2], [1, 9, 2, 0], [1, 2, 0, 0]])
 """Lines of unequal length."""
 STEPS = ("forward", "loss", "backward", "AdamW", "Muon", "decode")
 """What a model does, in this order; those that write no tokens do not decode."""
-ONE_LAYER = "model.layers=1"
-_LABELS = [name for name in zoo.VARIANTS if "statistics" not in name]
+TWO_LAYERS = ("local and whole, grouped queries",)
+"""Variants whose layers differ."""
+_LABELS = [name for name in zoo.VARIANTS if "statistics" not in name] + ["side by side, one norm"]
+_HIDDEN = [name for name in _LABELS if not name.startswith("another width out")]
+"""An encoder that learns by hidden tokens has vectors as wide as its table of tokens."""
 CASES = [
     *(("seq2seq", variant) for variant in [*zoo.VARIANTS, *zoo.RECURRENT]),
     *(("lm", variant) for variant in [*zoo.VARIANTS, *zoo.SIDE_BY_SIDE, *zoo.RECURRENT_LM]),
-    *((family, variant) for family in ("encoder", "classifier") for variant in [*_LABELS, *zoo.SIDE_BY_SIDE]),
+    *(("encoder", variant) for variant in _HIDDEN),
+    *(("classifier", variant) for variant in _LABELS),
     *(("images", variant) for variant in zoo.GRID_VARIANTS),
 ]
 """All models: families and variants."""
@@ -61,11 +65,12 @@ def batch_of(family: str) -> Any:
 
 
 def model_of(family: str, variant: str) -> Any:
-    """A model of one layer, on ``meta``."""
+    """A model on ``meta``, of one layer unless its layers differ."""
+    more = ["model.layers=2" if variant in TWO_LAYERS else "model.layers=1"]
     if family == "images":
-        return zoo.make_grid("classifier", variant, ONE_LAYER).to(META).train()
-    more = ["model.head=tokens"] if family == "encoder" else []
-    return zoo.make(family, variant, ONE_LAYER, *more).to(META).train()
+        return zoo.make_grid("classifier", variant, *more).to(META).train()
+    more += ["model.head=tokens"] if family == "encoder" else []
+    return zoo.make(family, variant, *more).to(META).train()
 
 
 @dataclass
