@@ -6,6 +6,7 @@ prepared so far in the run folder, and take their share of every batch, with the
 
 import gc
 import json
+from contextlib import closing
 from pathlib import Path
 
 from clearhead.data import Encoded
@@ -83,7 +84,7 @@ def _measured(recipe: Recipe, examples: Encoded, group: ProcessGroup, folder: Pa
         group=group,
         kind=kind,
     )
-    with fast_products(spec):
+    with closing(trainer), fast_products(spec):
         seconds = trainer.pace(at_least)
     del model, trainer
     if kind != "alone":

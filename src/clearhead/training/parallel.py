@@ -185,6 +185,15 @@ class GradientSource:
             torch.autograd.backward(loss)
         return loss.detach()
 
+    def close(self) -> None:
+        """Let go of DDP's reducer, which must not outlive the process group.
+
+        A reducer that holds the group last ends it while it has Python's lock; a thread of gloo that needs the lock to
+        give back a tensor then waits for it, and both wait for ever.
+        """
+        if self.kind == "ddp":
+            self.learner.reducer = self.learner.logger = None
+
     def gradients(self) -> list[Tensor]:
         """What this process holds of the gradients, of parameters that have one."""
         return [own_part(parameter.grad) for parameter in self.parameters if parameter.grad is not None]

@@ -217,17 +217,21 @@ class Trainer:
                 self._begin_stage()
         return progress
 
+    def close(self) -> None:
+        """End the thread that makes batches and what is shared with other processes, before their group ends."""
+        self._ahead.close()
+        self.source.close()
+
     def pace(self, at_least: float) -> float:
         """Seconds of a step, measured: steps are done for so long by the leader's clock, the first fifth not counted.
 
         What it has learnt then is of no use: the trainer is to be thrown away.
         """
         times: list[float] = []
-        with closing(self._ahead):
-            while self.group.from_leader(sum(times) < at_least and len(times) < MOST_MEASURED):
-                start = time.perf_counter()
-                self._step()
-                times.append(time.perf_counter() - start)
+        while self.group.from_leader(sum(times) < at_least and len(times) < MOST_MEASURED):
+            start = time.perf_counter()
+            self._step()
+            times.append(time.perf_counter() - start)
         settled = times[len(times) // 5 :]
         return sum(settled) / len(settled)
 

@@ -1,7 +1,7 @@
 """One session of training: open the run, train to the end of its budget, score the best model."""
 
 import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -72,7 +72,7 @@ def train_in(
         run = _on_asked_device(run, stated)
         torch.set_num_threads(threads_for_each(run.recipe.training.threads))  # those that the run began with
         trainer = make_trainer(run, group, listener, parallel=_asked_parallel(stated))
-        with fast_products(run.recipe.training):
+        with closing(trainer), fast_products(run.recipe.training):
             _train(run, trainer, resume=begun, started=started)
         return _conclude(run, trainer) if group.leads else None
 
