@@ -2,7 +2,9 @@
 
 import json
 import multiprocessing
+import warnings
 from collections import Counter
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +12,7 @@ from typing import Any, Literal
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.tensor.debug import CommDebugMode
 
 from clearhead.costing import cost
 from clearhead.costing.forms.parallel import Cluster, Parallel, predicted
@@ -18,9 +21,11 @@ from clearhead.data import Batch
 from clearhead.errors import RecipeError
 from clearhead.models import build
 from clearhead.recipe import Recipe, read_recipe
+from clearhead.training.hardware import placed
 from clearhead.training.objectives import objective_of
 from clearhead.training.optimizer import make_optimizers
-from clearhead.training.parallel import Learner, is_divisible, replicated, sharded
+from clearhead.training.parallel import GradientSource, Learner, is_divisible
+from clearhead.training.process_group import ProcessGroup
 from tests.cli.typed import typed
 from tests.costing.mechanisms import CASES, Case, each, make
 
@@ -36,27 +41,34 @@ def recipe_of(*more: str) -> Recipe:
 
 
 def member(rank: int, size: int, folder: Path, kind: Kind, settings: list[str]) -> None:
-    """Run by each process: the second step of a run, counted."""
+    """Run by each process: the second step of a run, counted, and the third by torch's counter of calls."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=size)
-    recipe = recipe_of(*settings)
-    learner = Learner(build(recipe, seed=0), objective_of(recipe), recipe.training)
-    wrapped: Any = replicated(learner) if kind == "ddp" else sharded(learner, torch.device("cpu"))
+    recipe, group = recipe_of(*settings), ProcessGroup(rank, size)
+    model = placed(build(recipe, seed=0), recipe.training, torch.device("cpu"))
+    learner = Learner(model, objective_of(recipe), recipe.training)
+    source = GradientSource(kind, learner, group, torch.device("cpu"))
     optimizers = make_optimizers(learner.model, recipe.training.optimizer)
     batch = Batch(IDS, IDS, IDS.roll(-1, 1))
-    for _ in range(2):
-        with SentCounter() as sent:
-            for _ in range(recipe.training.accumulate):
-                wrapped(batch).backward()
+    batches = recipe.training.accumulate
+    sent, torchs = SentCounter(), CommDebugMode()
+    counters: list[Any] = [nullcontext(), sent] if settings else [nullcontext(), sent, torchs]
+    for counter in counters:
+        with counter, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the hooks that torch's counter puts on modules
+            for number in range(batches):
+                source.add(batch, True, last=number == batches - 1)
         for optimizer in optimizers:
             optimizer.step()
+    seen = {str(call).rpartition(".")[2]: number for call, number in torchs.get_comm_counts().items()}
     held = {
         "weights": _bytes(learner.model.parameters()),
         "gradients": _bytes(p.grad for p in learner.model.parameters()),
     }
     states = [part for one in optimizers for state in one.state.values() for part in state.values()]
     held["optimizer"] = _bytes(states)
-    (folder / f"{rank}.json").write_text(json.dumps({"sent": sent.bytes, "calls": sent.calls, "held": held}))
+    found = {"sent": sent.bytes, "calls": sent.calls, "torch": seen, "held": held}
+    (folder / f"{rank}.json").write_text(json.dumps(found))
     dist.destroy_process_group()
 
 
@@ -92,7 +104,10 @@ RUNS: list[tuple[Kind, int, list[str]]] = [
     ("fsdp", 2, []),
     ("ddp", 4, []),
     ("fsdp", 4, []),
+    ("ddp", 2, ["training.accumulate=3", "training.recompute=true"]),
+    ("fsdp", 2, ["training.accumulate=3", "training.recompute=true"]),
 ]
+"""The last two: batches that make one step, and layers that are computed again, which are not gathered again."""
 
 
 def payload(parallel: Parallel) -> dict[str, int]:
@@ -108,6 +123,20 @@ def test_bytes_sent_are_exact(kind: Kind, size: int, settings: list[str], folder
     parallel = cost(recipe_of(*settings)).parallel(size, kind)
     for found in counted(kind, size, folder, *settings):
         assert payload(parallel) == found["sent"]
+
+
+@pytest.mark.parametrize(("kind", "size", "settings"), RUNS[:4], ids=str)
+def test_collectives_are_those_that_torch_counts(kind: Kind, size: int, settings: list[str], folder: Path) -> None:
+    """``CommDebugMode`` counts calls and not bytes, in a step of one batch: our counter misses none of them."""
+    layers = 4
+    expected = (
+        {"allreduce_": 2}  # a bucket of gradients, and which parameters have one
+        if kind == "ddp"
+        else {"_allgather_base_": 2 * layers + 1, "_reduce_scatter_base_": layers + 1}
+    )
+    for found in counted(kind, size, folder, *settings):
+        assert found["torch"] == expected
+        assert sum(found["calls"].values()) == sum(expected.values())
 
 
 @pytest.mark.parametrize(("kind", "size", "settings"), RUNS[:4], ids=str)

@@ -21,10 +21,11 @@ from clearhead.errors import ClearheadError, PartnerError, RecipeError
 from clearhead.models import build
 from clearhead.positions import right_padded
 from clearhead.recipe import TrainingSpec, read_recipe
-from clearhead.training import Learner, Trainer, compiling, objective_of, prepare, reopen, sharded
+from clearhead.training import Learner, ProcessGroup, Trainer, compiling, objective_of, prepare, reopen, sharded
 from clearhead.verbs.session import make_trainer
 from tests.models import zoo
 from tests.thorough import THOROUGH
+from tests.training.together import keep, kept, next_losses, together
 from tests.training.toy import FAMILIES, FEW, SMALL, write_lines, write_pairs
 
 SIZES = [(6, 6, 6), (3, 40, 12), (5, 7, 50), (4, 9, 7)]
@@ -52,6 +53,8 @@ def graphs() -> int:
     return int(counters["stats"]["unique_graphs"])
 
 
+DIFFERENTIATED = ("aot_eager", "inductor")
+"""Backends that record the backward pass, too."""
 SOME = ["position t5", "position rope", "convolutional"]
 """Some ways that a graph may stumble over; the others are in `make prove`."""
 SHARING = ("position t5", "disentangled v2")
@@ -121,6 +124,30 @@ def test_a_compiled_run_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.
     """With dropout, whose numbers the graph draws."""
     monkeypatch.setattr(compiling, "BACKEND", "aot_eager")
     _resumes(tmp_path, write_lines(tmp_path / "lines.txt", count=FEW), "model.family=lm")
+
+
+def compile_together(group: ProcessGroup, folder: Path) -> None:
+    trainer = make_trainer(reopen(folder / "true"), group, parallel="ddp")
+    assert trainer.source.kind == "ddp"
+    keep(group, folder / "losses", next_losses(trainer, 3))
+    keep(group, folder / "graphs", graphs())
+
+
+@pytest.mark.parametrize(
+    "backend", ["eager", *(pytest.param(name, marks=pytest.mark.prove) for name in DIFFERENTIATED)]
+)
+def test_processes_with_ddp_compile_too(backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The losses of one plain process with the joint batches; two batches a step, as DDP waits for the second."""
+    if backend == "inductor" and shutil.which("g++") is None:
+        pytest.skip("needs a C++ compiler")
+    monkeypatch.setattr(compiling, "BACKEND", backend)
+    path = write_lines(tmp_path / "lines.txt", count=FEW)
+    for compiles in ("true", "false"):
+        settings = [*STILL, "model.family=lm", "training.accumulate=2", f"training.compile={compiles}"]
+        plain = _trainer(path, tmp_path / compiles, *settings)
+    together(2, compile_together, tmp_path)
+    assert kept(tmp_path / "losses") == pytest.approx(next_losses(plain, 3), rel=1e-5)
+    assert kept(tmp_path / "graphs") >= 1
 
 
 @pytest.mark.prove

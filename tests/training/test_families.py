@@ -118,9 +118,8 @@ def test_the_dev_score_is_what_eval_says_of_the_saved_model(family: str, tmp_pat
 
 
 @family
-def test_minutes_become_steps(family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minutes_become_steps(family: str, tmp_path: Path) -> None:
     """The calibration runs real steps of the family; the recipe of the run has steps and no minutes."""
-    monkeypatch.setattr("clearhead.training.preparation.seconds_per_step.__kwdefaults__", {"at_least": 0.01})
     data = FAMILIES[family](tmp_path / "data")
     settings = [f"model.family={family}", f'data.train="{data}"', *SMALL, "training.minutes=0.01"]
     spec = prepare(read_recipe(None, *settings), tmp_path / "run").recipe.training

@@ -1,5 +1,8 @@
 """DDP and FSDP2: gradients of one process with the joint batch, exact resume, and a change of processes and kind."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +21,7 @@ from clearhead.recipe import read_recipe
 from clearhead.training import SINGLE, ProcessGroup, Trainer, prepare, reopen
 from clearhead.training.parallel import GradientSource, is_divisible, kind_of
 from clearhead.training.shards import whole
+from clearhead.verbs import session
 from clearhead.verbs.session import Parallel, make_trainer
 from tests.thorough import THOROUGH
 from tests.training.test_trainer import assert_same_run, state_of
@@ -242,6 +246,36 @@ def test_a_run_goes_on_with_other_processes_and_kinds(data: Path, tmp_path: Path
     wrong.resume()
     wrong.progress.epoch, wrong.progress.index = 0, 0
     assert next_losses(wrong, 5) != pytest.approx(expected[:5], rel=1e-4)
+
+
+def train_to_the_end(group: ProcessGroup, data: Path, folder: Path) -> None:
+    """A whole command; what holds DDP's reducer is looked at when the process group ends."""
+    found: list[Trainer] = []
+    make, held = session.make_trainer, list[int]()
+
+    def noted(*arguments: Any, **settings: Any) -> Trainer:
+        found.append(make(*arguments, **settings))
+        reducers.append(found[0].source.learner.reducer)
+        return found[0]
+
+    @contextmanager
+    def opened() -> Iterator[ProcessGroup]:
+        yield group
+        held.append(sys.getrefcount(reducers[0]) - 2)  # the list's, and that of the argument
+
+    reducers: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "make_trainer", noted)
+        patch.setattr(session, "open_process_group", opened)
+        recipe = read_recipe(None, f'data.train="{data}"', *SMALL, *SHORT, "training.steps=1", "training.parallel=ddp")
+        session.train_in(recipe, folder / "run")
+    keep(group, folder / "held", held)
+
+
+def test_nothing_of_ddp_outlives_the_process_group(data: Path, tmp_path: Path) -> None:
+    """A reducer that ends the group itself has Python's lock meanwhile, and a thread of gloo may wait for it."""
+    together(2, train_to_the_end, data, tmp_path)
+    assert kept(tmp_path / "held") == [0]
 
 
 def test_auto_shares_what_would_fill_half_of_a_gpu() -> None:

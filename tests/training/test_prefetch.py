@@ -1,10 +1,15 @@
 """The next batch is made in a thread, and nothing depends on it: order, resume, errors."""
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
+from clearhead.data import Batch
+from clearhead.data.batches import TokenBatch
 from clearhead.errors import Interrupted
 from clearhead.recipe import TrainingSpec, read_recipe
 from clearhead.training import Trainer, prepare, reopen
@@ -101,3 +106,51 @@ def test_a_gpu_has_a_thread_and_a_cpu_none() -> None:
     assert not prefetches(TrainingSpec(), cpu)
     assert prefetches(TrainingSpec(prefetch=True), cpu)
     assert not prefetches(TrainingSpec(prefetch=False), gpu)
+
+
+CUDA = torch.device("cuda")
+
+
+class FakeCuda(TorchFunctionMode):
+    """Notes what a batch asks of CUDA, which torch for CPUs does not have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[str, int, Any]] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.Tensor.pin_memory, torch.Tensor.to):
+            self.calls.append((func.__name__, args[0].numel(), kwargs))
+            return args[0]
+        return func(*args, **(kwargs or {}))
+
+
+def test_what_goes_to_a_gpu_is_pinned_first_and_not_waited_for() -> None:
+    """Also the places of the labels that count; Apple's GPUs share the memory, and nothing is pinned for them."""
+    ids = torch.tensor([[1, 7, 2], [1, 2, 0]])
+    batch = Batch(ids, ids, ids)
+    with FakeCuda() as gpu:
+        batch.to(CUDA)
+    assert gpu.calls == [
+        call for size in (6, 6, 6, 5) for call in (("pin_memory", size, None), ("to", size, {"non_blocking": True}))
+    ]
+    with FakeCuda() as apple:
+        batch.to(torch.device("mps"))
+    assert [name for name, *_ in apple.calls] == ["to"] * 4
+
+
+def test_the_thread_also_sends_the_batch(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the first; the training loop gets what is on the device already."""
+    names: list[str] = []
+    send = TokenBatch.to
+
+    def to(batch: Any, device: torch.device) -> Any:
+        names.append(threading.current_thread().name)
+        return send(batch, device)
+
+    trainer = trainer_in(data, tmp_path / "run", "training.prefetch=true")
+    monkeypatch.setattr(TokenBatch, "to", to)
+    for _ in range(3):
+        trainer._step()
+    trainer._ahead.close()
+    assert sum(name.startswith("next batch") for name in names) >= 2

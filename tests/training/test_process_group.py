@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,10 @@ import torch
 
 from clearhead.errors import ClearheadError
 from clearhead.recipe import read_recipe
-from clearhead.training import ProcessGroup, open_process_group, prepare, reopen
+from clearhead.training import ProcessGroup, open_process_group, prepare, reopen, require_one_folder
 from clearhead.training.checkpoint import Checkpoint
 from clearhead.training.trainer import _mixed
-from clearhead.verbs.session import _require_one_folder, make_trainer
+from clearhead.verbs.session import make_trainer
 from tests.training.together import together
 from tests.training.toy import FEW, SMALL, write_pairs
 
@@ -42,14 +43,18 @@ def begin(group: ProcessGroup, folder: Path) -> None:
     trainer._require_agreement(Checkpoint({}, {"step": 3}))
     with pytest.raises(ClearheadError, match=r"different checkpoints \(step 0, step 1, by rank\).*one folder"):
         trainer._require_agreement(Checkpoint({}, {"step": group.rank}))
-    _require_one_folder(folder / "run", group)
+    require_one_folder(folder / "run", group)
     with pytest.raises(ClearheadError, match=r"process 1 does not see the run there.*one folder"):
-        _require_one_folder(folder / ("run" if group.leads else "elsewhere"), group)
+        require_one_folder(folder / ("run" if group.leads else "elsewhere"), group)
     own = folder / "run" if group.leads else shutil.copytree(folder / "run", folder / "copy")
-    _require_one_folder(own, group)
+    require_one_folder(own, group)
     resumed = make_trainer(reopen(own), group)
     assert resumed.resume()
     resumed._step()
+    apart = make_trainer(reopen(own), group, parallel="fsdp")
+    expected = pytest.raises(ClearheadError, match=r"written is not here \(step.*2-of-2.*one folder that they share")
+    with expected if group.leads else nullcontext():  # the leader ends, and all others with it
+        apart.save()
 
 
 def test_other_processes_draw_other_numbers(run: Path) -> None:

@@ -2,8 +2,10 @@
 
 from clearhead.training.adapter_file import ADAPTERS, adapted_model, save_adapters
 from clearhead.training.adapters import AdaptedLinear, merged
+from clearhead.training.calibration import assist, dismiss
 from clearhead.training.checkpoint import has_trained
-from clearhead.training.hardware import fast_products, gpu_memory, notes_on, placed
+from clearhead.training.common_folder import require_one_folder
+from clearhead.training.hardware import fast_products, notes_on, placed
 from clearhead.training.loss import token_loss
 from clearhead.training.manifest import Manifest, Stage, checksum_of
 from clearhead.training.objectives import Codecs, Objective, batch_loss, objective_of
@@ -11,12 +13,12 @@ from clearhead.training.parallel import (
     BYTES_OF_A_PARAMETER,
     GradientSource,
     Learner,
-    is_divisible,
-    kind_of,
+    place_of,
     replicated,
     sharded,
+    shared_kind,
 )
-from clearhead.training.preparation import Prepared, prepare, reopen, time_budget
+from clearhead.training.preparation import UNFINISHED, Prepared, prepare, reopen, time_budget
 from clearhead.training.process_group import SINGLE, ProcessGroup, open_process_group, threads_for_each
 from clearhead.training.report import Report, SilentReport
 from clearhead.training.resuming import StatedRecipe, opened
@@ -31,6 +33,7 @@ __all__ = [
     "BYTES_OF_A_PARAMETER",
     "SINGLE",
     "START",
+    "UNFINISHED",
     "AdaptedLinear",
     "Codecs",
     "GradientSource",
@@ -47,25 +50,27 @@ __all__ = [
     "StatedRecipe",
     "Trainer",
     "adapted_model",
+    "assist",
     "batch_loss",
     "checksum_of",
     "clear_write_errors",
+    "dismiss",
     "fast_products",
-    "gpu_memory",
     "has_trained",
-    "is_divisible",
-    "kind_of",
     "merged",
     "notes_on",
     "objective_of",
     "open_process_group",
     "opened",
+    "place_of",
     "placed",
     "prepare",
     "reopen",
     "replicated",
+    "require_one_folder",
     "save_adapters",
     "sharded",
+    "shared_kind",
     "threads_for_each",
     "time_budget",
     "token_loss",

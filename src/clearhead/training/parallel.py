@@ -19,7 +19,7 @@ from clearhead.errors import ClearheadError, PartnerError
 from clearhead.models import Model
 from clearhead.recipe import TrainingSpec
 from clearhead.training.compiling import compiled
-from clearhead.training.hardware import loss_of
+from clearhead.training.hardware import gpu_memory, loss_of
 from clearhead.training.objectives import Objective
 from clearhead.training.process_group import ProcessGroup, partners
 from clearhead.training.shards import own_part
@@ -46,6 +46,20 @@ def kind_of(parallel: Literal["auto", "ddp", "fsdp"], group: ProcessGroup, param
     if parallel != "auto":
         return parallel
     return "fsdp" if memory is not None and BYTES_OF_A_PARAMETER * parameters > memory / 2 else "ddp"
+
+
+def shared_kind(
+    model: Model, parallel: Literal["auto", "ddp", "fsdp"], group: ProcessGroup, device: torch.device
+) -> Kind:
+    """How processes share the work of training this model; all do as the leader, whose GPU may be another."""
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    memory = gpu_memory(device) if is_divisible(model) else None  # what cannot be divided is held as a whole
+    return group.common(kind_of(parallel, group, trained, memory))
+
+
+def place_of(kind: Kind, device: torch.device) -> torch.device:
+    """Where a model is put before it is shared: with FSDP its layers go to the device one by one, in parts."""
+    return torch.device("cpu") if kind == "fsdp" else device
 
 
 def is_divisible(model: nn.Module) -> bool:
@@ -170,6 +184,15 @@ class GradientSource:
             loss: Tensor = counts * self.learner(batch)
             torch.autograd.backward(loss)
         return loss.detach()
+
+    def close(self) -> None:
+        """Let go of DDP's reducer, which must not outlive the process group.
+
+        A reducer that holds the group last ends it while it has Python's lock; a thread of gloo that needs the lock to
+        give back a tensor then waits for it, and both wait for ever.
+        """
+        if self.kind == "ddp":
+            self.learner.reducer = self.learner.logger = None
 
     def gradients(self) -> list[Tensor]:
         """What this process holds of the gradients, of parameters that have one."""

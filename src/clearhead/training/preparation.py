@@ -9,15 +9,12 @@ import hashlib
 import json
 import os
 import shutil
-import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from clearhead.data import (
     GIVEN,
@@ -36,14 +33,13 @@ from clearhead.errors import DamagedFile, DataError, NewerFile, Problem, RecipeE
 from clearhead.files import write_whole
 from clearhead.locks import held
 from clearhead.machine import processes
-from clearhead.models import Model, SavedModel, build, count_parameters, load_model, save_model
+from clearhead.models import Model, SavedModel, count_parameters, load_model, save_model
 from clearhead.recipe import DEFAULT_MINUTES, Recipe, read_recipe, recipe_from, recipe_table, recipe_toml
+from clearhead.training.calibration import seconds_per_step
 from clearhead.training.clock import TimeBudget
 from clearhead.training.contradictions import differences
-from clearhead.training.hardware import loss_of, placed
 from clearhead.training.manifest import Manifest, Stage, checksum_of, damage, read_manifest, write_manifest
 from clearhead.training.objectives import Codecs, Objective, objective_of
-from clearhead.training.optimizer import make_optimizers
 from clearhead.training.planning import epoch_plan
 from clearhead.training.process_group import SINGLE, ProcessGroup, threads_for_each
 from clearhead.training.resolving import (
@@ -56,7 +52,7 @@ from clearhead.training.resolving import (
 )
 from clearhead.training.stamps import Stamps, read_stamps, stamps_of, write_stamps
 from clearhead.training.start import FILE, Start, begun
-from clearhead.training.tuning import frozen_though_new, require_tunable, tuned, with_new_parts
+from clearhead.training.tuning import frozen_though_new, require_tunable, with_new_parts
 
 FOR_EVALUATIONS = 0.12
 """Part of a budget in minutes that is reserved for evaluations and checkpoints, until one has been measured."""
@@ -64,7 +60,8 @@ CALIBRATION = 0.02
 """Part of a budget in minutes, at most six seconds, in which the speed is measured before the first step."""
 FEWEST_EVALUATIONS, MOST_EVALUATIONS = 4, 20
 """Evaluations on dev in a run with a budget in minutes: one in three minutes, within these bounds."""
-_UNFINISHED = ".preparing"
+UNFINISHED = ".preparing"
+"""In a run folder: what is not complete yet."""
 _TOKENIZERS = "tokenizers.json"
 _HELD_OUT = "held_out.json"
 
@@ -170,7 +167,7 @@ def prepare(
                 _, new = begun(start.saved, recipe)
                 recipe = with_new_parts(recipe, new)
             require_tunable(recipe, started=start is not None)
-            recipe = _with_budget(with_precision(with_shuffle(recipe, examples)), examples, group)
+            recipe = _with_budget(with_precision(with_shuffle(recipe, examples)), examples, group, made)
             recipe = with_dropout(recipe, examples)
             assert recipe.training.steps is not None
             if start is not None and known is not None:
@@ -480,7 +477,7 @@ def _read_kept(folder: Path) -> dict[str, Any]:
 @contextmanager
 def _unfinished(folder: Path) -> Iterator[Path]:
     """A folder for what is not complete yet; gone afterwards, however it ends, and what a kill left is cleared."""
-    path = folder / _UNFINISHED
+    path = folder / UNFINISHED
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir()
     try:
@@ -503,7 +500,7 @@ def _tokenizers(codecs: Codecs) -> dict[str, str]:
     return {"source": source.to_json(), "target": target.to_json()}
 
 
-def _with_budget(recipe: Recipe, examples: Encoded, group: ProcessGroup) -> Recipe:
+def _with_budget(recipe: Recipe, examples: Encoded, group: ProcessGroup, folder: Path) -> Recipe:
     """Turn epochs or minutes into steps, the only clock of training."""
     spec = recipe.training
     evaluate_every = spec.evaluate_every
@@ -514,7 +511,7 @@ def _with_budget(recipe: Recipe, examples: Encoded, group: ProcessGroup) -> Reci
     else:
         minutes = spec.minutes or DEFAULT_MINUTES
         calibration = min(6.0, CALIBRATION * 60 * minutes)
-        per_step = seconds_per_step(recipe, examples, group, at_least=calibration)
+        per_step = seconds_per_step(recipe, examples, group, folder=folder, known=_TOKENIZERS, at_least=calibration)
         steps = max(1, int(60 * minutes * (1 - FOR_EVALUATIONS) / per_step))
         evaluate_every = spec.evaluate_every or max(1, steps // _evaluations(minutes))
     return recipe.updated(training=spec.with_steps(steps, evaluate_every))
@@ -536,31 +533,3 @@ def time_budget(run: Prepared) -> TimeBudget | None:
 def _evaluations(minutes: float) -> int:
     """How often dev is evaluated in a run of so many minutes."""
     return max(FEWEST_EVALUATIONS, min(MOST_EVALUATIONS, round(minutes / 3)))
-
-
-def seconds_per_step(
-    recipe: Recipe, examples: Encoded, group: ProcessGroup = SINGLE, *, at_least: float = 6.0
-) -> float:
-    """A short calibration on a throw-away model: real steps over real batches, the first few not counted.
-
-    In a team one process's share of each batch is timed; what the processes send each other is not.
-    """
-    spec, objective = recipe.training, objective_of(recipe)
-    model = placed(tuned(build(recipe, seed=0), spec), spec)
-    optimizers = make_optimizers(model, spec.optimizer)
-    batches = epoch_plan(examples, spec, 0).batches(0)
-    times: list[float] = []
-    state = torch.random.get_rng_state()
-    while sum(times) < at_least and len(times) < 200:
-        start = time.perf_counter()
-        for _ in range(spec.accumulate):
-            rows, _ = group.share(batches[len(times) % len(batches)])
-            batch = objective.batch(examples, rows, 0)
-            (loss_of(objective, model, batch, spec) / batch.tokens).backward()
-        for optimizer in optimizers:
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        times.append(time.perf_counter() - start)
-    torch.random.set_rng_state(state)
-    settled = times[len(times) // 5 :]
-    return sum(settled) / len(settled)

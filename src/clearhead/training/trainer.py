@@ -58,6 +58,8 @@ EXPLODED = 3.0
 """Training has diverged when the loss exceeds this many times (the lowest loss so far + 1)."""
 WINDOWS_LOOKED_AT = 20
 """Windows of an epoch, at most, whose padding is counted before the first step."""
+MOST_MEASURED = 200
+"""Steps, at most, by which the speed is measured."""
 EVALUATE_EVERY = 50
 """Fewest steps between evaluations on dev, unless the recipe sets ``training.evaluate_every``."""
 
@@ -214,6 +216,24 @@ class Trainer:
                     raise Interrupted(stopped, f"stopped after step {step}, all saved: continue with --resume")
                 self._begin_stage()
         return progress
+
+    def close(self) -> None:
+        """End the thread that makes batches and what is shared with other processes, before their group ends."""
+        self._ahead.close()
+        self.source.close()
+
+    def pace(self, at_least: float) -> float:
+        """Seconds of a step, measured: steps are done for so long by the leader's clock, the first fifth not counted.
+
+        What it has learnt then is of no use: the trainer is to be thrown away.
+        """
+        times: list[float] = []
+        while self.group.from_leader(sum(times) < at_least and len(times) < MOST_MEASURED):
+            start = time.perf_counter()
+            self._step()
+            times.append(time.perf_counter() - start)
+        settled = times[len(times) // 5 :]
+        return sum(settled) / len(settled)
 
     @property
     def steps(self) -> int:

@@ -1,7 +1,7 @@
 """One session of training: open the run, train to the end of its budget, score the best model."""
 
 import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -9,7 +9,6 @@ from typing import Literal
 import torch
 
 from clearhead.data import Encoded, Progress, all_sizes
-from clearhead.errors import PartnerError
 from clearhead.evaluation import dev_scores, judge_of, scores_of_run
 from clearhead.events import Event, Listener, ignore
 from clearhead.locks import held
@@ -22,6 +21,7 @@ from clearhead.training import (
     BYTES_OF_A_PARAMETER,
     SINGLE,
     START,
+    UNFINISHED,
     Codecs,
     Prepared,
     ProcessGroup,
@@ -29,19 +29,20 @@ from clearhead.training import (
     SilentReport,
     StatedRecipe,
     Trainer,
-    checksum_of,
+    assist,
     clear_write_errors,
+    dismiss,
     fast_products,
-    gpu_memory,
-    is_divisible,
-    kind_of,
     merged,
     notes_on,
     open_process_group,
     opened,
+    place_of,
     placed,
     reopen,
+    require_one_folder,
     save_adapters,
+    shared_kind,
     threads_for_each,
     time_budget,
     tuned,
@@ -71,7 +72,7 @@ def train_in(
         run = _on_asked_device(run, stated)
         torch.set_num_threads(threads_for_each(run.recipe.training.threads))  # those that the run began with
         trainer = make_trainer(run, group, listener, parallel=_asked_parallel(stated))
-        with fast_products(run.recipe.training):
+        with closing(trainer), fast_products(run.recipe.training):
             _train(run, trainer, resume=begun, started=started)
         return _conclude(run, trainer) if group.leads else None
 
@@ -84,20 +85,12 @@ def _prepared(
     if group.leads:
         run, begun = opened(stated, folder, group, resume=resume, progress=_telling(listener or ignore))
         run.note_files()
+        dismiss(group)
+    else:
+        assist(folder / UNFINISHED, group)
     begun = bool(group.from_leader(begun))
-    _require_one_folder(folder, group)
+    require_one_folder(folder, group)
     return run or reopen(folder, leads=False), begun
-
-
-def _require_one_folder(folder: Path, group: ProcessGroup) -> None:
-    """Every process must see the run that the leader has prepared, also those on other machines."""
-    manifest = folder / "run.json"
-    seen = group.gather_texts(str(checksum_of(manifest)) if manifest.is_file() else "")
-    if blind := [str(rank) for rank, found in enumerate(seen) if found != seen[0]]:
-        raise PartnerError(
-            f"{folder}: process {', '.join(blind)} does not see the run there that process 0 sees: all nodes need one "
-            "folder that they share (NFS or the like), or the same copy of it under this name"
-        )
 
 
 def _on_asked_device(run: Prepared, stated: StatedRecipe) -> Prepared:
@@ -164,10 +157,8 @@ def make_trainer(
     torch.manual_seed(spec.seed)
     model = load_model(run.folder / "data" / START).model if run.origin else build(run.recipe)
     model, device = tuned(model, spec), pick_device(spec.device)
-    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    memory = gpu_memory(device) if is_divisible(model) else None  # what cannot be divided is held as a whole
-    kind = group.common(kind_of(parallel or spec.parallel, group, trained, memory))
-    model = placed(model, spec, torch.device("cpu") if kind == "fsdp" else device)  # layer by layer with fsdp
+    kind = shared_kind(model, parallel or spec.parallel, group, device)
+    model = placed(model, spec, place_of(kind, device))
     if kind != "fsdp":
         _require_memory(run.recipe, run.examples, count_parameters(model))
     if not group.leads:
