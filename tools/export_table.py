@@ -7,16 +7,19 @@ With the beginnings of names, only these models are exported, and the tables are
 difference of logits (of log-probabilities for encoder-decoders in CTranslate2) between the model and its export, loaded
 by the other library; the greedy answers of all cells that have a number are identical. Models have random weights.
 The second table has a line for each architecture of Hugging Face: a folder that transformers wrote is imported,
-compared with transformers itself, and exported to every target.
+compared with transformers itself, and exported to every target. Random weights of this size enlarge what float32
+rounds, layer by layer, so the page also has the difference in float64, which a mistake would leave as it is.
 """
 
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 import clearhead
 from clearhead.files import write_whole
@@ -36,8 +39,15 @@ refused.
 """
 BETWEEN = """
 Folders of Hugging Face with small random models, as transformers wrote them, imported and exported. Parity is the
-largest |Δ| of logits, or of an encoder's last states, between the imported model and transformers, on four lines.
+largest |Δ| of logits, or of an encoder's last states, between the imported model and transformers, on four lines;
+`largest` is the largest |logit|, or state, of these lines. Large random weights enlarge what float32 rounds: in
+float64, also where transformers asks for float32, the same models agree as the column after it says. What is left there
+comes from what both compute in float32 before, such as the angles of rotations.
 
+"""
+AFTER = """
+Divided by the largest number of its comparison, no parity of these folders is above {parity[0]:.1e} ({parity[1]}), and
+no difference of their exports is above {export[0]:.1e} ({export[1]}).
 """
 ARCHITECTURES = (
     *("marian", "bart", "mbart", "m2m100", "t5", "bert", "bert_classifier", "roberta", "roberta_classifier"),
@@ -121,7 +131,27 @@ def saved(overrides: list[str]) -> SavedModel:
     return SavedModel(model, recipe, {})
 
 
-def cells(file: Path, folder: Path) -> Iterator[str]:
+class InFloat64(TorchFunctionMode):
+    """Computes in float64 what is asked for in float32, as transformers asks for in norms, softmax and angles."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        func = torch.Tensor.double if func is torch.Tensor.float else func
+        return func(*map(_wide, args), **{name: _wide(value) for name, value in (kwargs or {}).items()})
+
+
+def _wide(value: Any) -> Any:
+    return torch.float64 if value is torch.float32 else value
+
+
+@dataclass
+class Shares:
+    """The largest differences as parts of the largest numbers, and whose they are."""
+
+    parity: tuple[float, str] = (0.0, "")
+    export: tuple[float, str] = (0.0, "")
+
+
+def cells(name: str, file: Path, folder: Path, shares: Shares) -> Iterator[str]:
     """What each target makes of a model file or of a folder of Hugging Face."""
     for target in TARGETS:
         try:
@@ -133,7 +163,9 @@ def cells(file: Path, folder: Path) -> Iterator[str]:
             yield f"**fails**: {type(error).__name__}"
             continue
         form = f" ({exported.form})" if target == "huggingface" else ""
-        yield f"{exported.agreement.worst:.1e}{form}"
+        agreement = exported.agreement
+        shares.export = max(shares.export, (agreement.worst / agreement.largest, f"{name}, {target}"))
+        yield f"{agreement.worst:.1e}{form}"
 
 
 def table(names: list[str]) -> Iterator[str]:
@@ -144,15 +176,15 @@ def table(names: list[str]) -> Iterator[str]:
         with tempfile.TemporaryDirectory() as place:
             file = Path(place) / "model.safetensors"
             clearhead.save_model(saved(MODELS[name]), file)
-            yield f"| {name} | {' | '.join(cells(file, Path(place)))} |"
+            yield f"| {name} | {' | '.join(cells(name, file, Path(place), Shares()))} |"
 
 
-def architectures(names: list[str]) -> Iterator[str]:
+def architectures(names: list[str], shares: Shares) -> Iterator[str]:
     """The lines of the table of Hugging Face's architectures, as they are ready."""
     from tests.interop import references
 
-    yield f"| architecture | parameters | parity | {' | '.join(TARGETS)} |"
-    yield "|---|--:" + "|---" * (len(TARGETS) + 1) + "|"
+    yield f"| architecture | parameters | largest | parity | in float64 | {' | '.join(TARGETS)} |"
+    yield "|---|--:|--:|---|---" + "|---" * len(TARGETS) + "|"
     for name in names:
         model = references.randomise(getattr(references, name)())
         if (
@@ -165,17 +197,23 @@ def architectures(names: list[str]) -> Iterator[str]:
             model.save_pretrained(folder)
             ours = load_huggingface(folder).model
             parameters = f"{sum(part.numel() for part in ours.parameters()):,}"
-            shown = [type(model).__name__, parameters, f"{parity(model, ours):.1e}", *cells(folder, Path(place))]
-            yield f"| {' | '.join(shown)} |"
+            form, (worst, largest) = type(model).__name__, parity(model, ours)
+            shares.parity = max(shares.parity, (worst / largest, form))
+            model.double()
+            ours.double()
+            with InFloat64():
+                exact, _ = parity(model, ours)
+            shown = [form, parameters, f"{largest:.3g}", f"{worst:.1e}", f"{exact:.1e}"]
+            yield f"| {' | '.join((*shown, *cells(form, folder, Path(place), shares)))} |"
 
 
 @torch.no_grad()
-def parity(theirs: Any, ours: Any) -> float:
-    """The largest difference of the last states or logits, on four lines."""
+def parity(theirs: Any, ours: Any) -> tuple[float, float]:
+    """The largest difference of the last states or logits, on four lines, and the largest of these."""
     config, draw = theirs.config, torch.Generator().manual_seed(3)
     if config.model_type == "vit":
         size = config.image_size if isinstance(config.image_size, (list, tuple)) else [config.image_size] * 2
-        pixels = torch.randn(4, *size, config.num_channels, generator=draw)
+        pixels = torch.randn(4, *size, config.num_channels, generator=draw).to(theirs.dtype)
         return _difference(theirs(pixels.movedim(-1, 1)), ours(pixels))
     ids = torch.randint(5, config.vocab_size, (4, 9), generator=draw)
     ids[ids == config.pad_token_id] = 5  # Marian's is the last of all; padding without a mask is no line
@@ -187,9 +225,9 @@ def parity(theirs: Any, ours: Any) -> float:
     return _difference(theirs(input_ids=ids, decoder_input_ids=target, use_cache=False), ours(ids, target))
 
 
-def _difference(theirs: Any, ours: torch.Tensor) -> float:
+def _difference(theirs: Any, ours: torch.Tensor) -> tuple[float, float]:
     wanted = theirs.logits if hasattr(theirs, "logits") else theirs.last_hidden_state
-    return float((wanted - ours).abs().max())
+    return float((wanted - ours).abs().max()), float(wanted.abs().max())
 
 
 def main() -> None:
@@ -199,12 +237,15 @@ def main() -> None:
     def chosen(names: Iterable[str]) -> list[str]:
         return [name for name in names if not asked or any(name.startswith(word) for word in asked)]
 
-    lines = []
-    for heading, rows in ((HEAD, table(chosen(MODELS))), (BETWEEN, architectures(chosen(ARCHITECTURES)))):
+    lines, shares = [], Shares()
+    parts = ((HEAD, table(chosen(MODELS))), (BETWEEN, architectures(chosen(ARCHITECTURES), shares)))
+    for heading, rows in parts:
         lines.append(heading.rstrip("\n") + "\n")
         for line in rows:
             print(line, flush=True)
             lines.append(line)
+    lines.append(AFTER.format(parity=shares.parity, export=shares.export).rstrip("\n"))
+    print(lines[-1])
     if not asked:
         write_whole(PAGE, ("\n".join(lines) + "\n").encode())
 

@@ -111,6 +111,25 @@ def test_rms_norm_is_t5s() -> None:
     assert not torch.allclose(LayerNorm(width=6, affine=False)(x), norm(x), atol=1e-2)
 
 
+def test_rms_norm_with_an_offset_is_gemmas_bit_for_bit() -> None:
+    """Reference: transformers' GemmaRMSNorm; 1 added to the stored gain before it is kept would round it once more."""
+    from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
+
+    reference, norm = GemmaRMSNorm(64, eps=1e-6), RmsNorm(width=64, eps=1e-6, unit_offset=True)
+    torch.nn.init.normal_(reference.weight, std=0.1)
+    assert norm.gain is not None
+    norm.gain.data = reference.weight.data
+    x = torch.randn(2, 5, 64) + 3
+    assert torch.equal(norm(x), reference(x))
+    assert not torch.equal((1 + reference.weight) - 1, reference.weight)
+
+
+def test_rms_norm_with_an_offset_starts_as_the_other_one() -> None:
+    x = torch.randn(2, 5, 6)
+    assert torch.equal(RmsNorm(width=6, unit_offset=True)(x), RmsNorm(width=6)(x))
+    assert "1 + gain" in repr(RmsNorm(width=6, unit_offset=True))
+
+
 @pytest.mark.parametrize(
     "norm",
     [
@@ -120,6 +139,7 @@ def test_rms_norm_is_t5s() -> None:
         LayerNorm(width=3, axis="sequence", eps_place="outside"),
         LayerNorm(width=3, axis="all"),
         RmsNorm(width=3),
+        RmsNorm(width=3, unit_offset=True),
     ],
 )
 def test_gradients_in_float64(norm: torch.nn.Module) -> None:

@@ -126,6 +126,7 @@ BAD: dict[str, str | bytes] = {
     "nothing.txt": "",
     "bytes.txt": b"a b\n\xff\n",
     "few.txt": "a b\n",
+    "turned.tsv": "b c\tup\n",
 }
 
 
@@ -145,6 +146,7 @@ BAD: dict[str, str | bytes] = {
         (["train", "few.txt", "model.family=encoder"], "1 lines of text are too few"),
         (["eval", "CLASSIFIER", "unknown.tsv"], "unknown.tsv, line 2: label 'sideways' is not in the training data"),
         (["score", "CLASSIFIER", "unknown.tsv"], "unknown.tsv, line 2: label 'sideways'"),
+        (["eval", "CLASSIFIER", "turned.tsv"], "is not in the training data: the label comes first, then the text"),
         (["eval", "LM", "nothing.txt"], "no lines of text inside"),
         (["run", "CLASSIFIER", "--from", "jsonl", "x.jsonl"], 'no text in the field "text"'),
     ],

@@ -168,7 +168,13 @@ OPTIONS: dict[str, list[str]] = {
     "grouped queries, alibi": [*GROUPED, "model.position.kind=alibi"],
     "grouped queries, Shaw": [*GROUPED, "model.position.kind=shaw", "model.position.farthest=2"],
     "norms on both sides": ["model.norm.place=both"],
-    "norms on both sides, RMS, no shift": ["model.norm.place=both", "model.norm.kind=rmsnorm"],
+    "norms on both sides, RMS, no shift": [
+        *("model.norm.place=both", "model.norm.kind=rmsnorm", "model.norm.unit_offset=false"),
+    ],
+    "RMS times 1 + w": [
+        *("model.norm.kind=rmsnorm", "model.norm.unit_offset=true"),
+        *("model.attention.qk_norm=rmsnorm", "model.attention.qk_norm_unit_offset=true"),
+    ],
     "no first norm": [TWO_LAYERS, "model.norm.first=false"],
     "shared layers": [TWO_LAYERS, "model.shared=true"],
     "no shift": ["model.norm.shift=false"],

@@ -75,6 +75,18 @@ def test_saved_activations_are_exact_to_the_byte_where_attention_is_fused(case: 
     check(case, "fused")
 
 
+@pytest.mark.parametrize("position", ["t5", "shaw"])
+@pytest.mark.parametrize("setting", ["choice=hard", "cap=2.0", "score=additive"])
+def test_what_must_form_its_scores_keeps_no_distances_by_blocks(setting: str, position: str) -> None:
+    """Positions act by blocks where weights are never held; a choice, a cap or a sum of q and k holds them."""
+    if (setting, position) == ("score=additive", "shaw"):
+        return  # vectors of distances need products
+    overrides = ("model.family=lm", HEADS, f"model.attention.{setting}", f"model.position.kind={position}")
+    case = Case(f"lm: {setting}, {position}", overrides)
+    check(case, "fused")
+    check(case, "explicit")
+
+
 @each(AGAIN)
 def test_what_is_kept_is_exact_to_the_byte_where_layers_are_computed_again(case: Case) -> None:
     """The input of each layer, the memory, and what is outside of layers."""

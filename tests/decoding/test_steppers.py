@@ -13,6 +13,7 @@ from tests.shapes import shapes_are_known
 LEFT_TO_THE_MODEL = {"hard", "additive", "multiplicative", "no projections, no W_O", "free sizes"}
 LEFT_TO_THE_MODEL |= {"another width out", "another width out, pre"}
 LEFT_TO_THE_MODEL |= {"grouped queries", "multi-query", "capped scores, norms on both sides", "rope of some features"}
+LEFT_TO_THE_MODEL |= {"norms of q and k times 1 + w"}
 LEFT_TO_THE_MODEL |= {"position shaw", "Shaw keys", "Shaw values"} | set(ORDERED)
 LEFT_TO_THE_MODEL |= {variant for variant in RECURRENT if variant != "recurrent to Transformer"}
 

@@ -14,6 +14,9 @@ NORMS = {
     "pre": ["model.norm.place=pre"],
     "post": ["model.norm.place=post"],
     "pre, RMS": ["model.norm.place=pre", "model.norm.kind=rmsnorm"],
+    "pre, RMS times 1 + w": [
+        *("model.norm.place=pre", "model.norm.kind=rmsnorm", "model.norm.unit_offset=true"),
+    ],
     "on both sides": ["model.norm.place=both"],
     "post, RMS": ["model.norm.place=post", "model.norm.kind=rmsnorm"],
     "the lecture's norm": ["model.norm.place=post", "model.norm.eps_place=outside", "model.norm.eps=0.01"],

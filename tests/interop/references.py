@@ -164,6 +164,20 @@ phi = partial(causal, "Phi", hidden_act="gelu_new", qk_layernorm=True)
 gemma = partial(causal, "Gemma", num_key_value_heads=1, head_dim=16)
 gemma2 = partial(causal, "Gemma2", head_dim=16, sliding_window=3)
 gemma3 = partial(causal, "Gemma3Text", head_dim=16, sliding_window=3)
+gemma3_slow = partial(
+    causal,
+    "Gemma3Text",
+    head_dim=16,
+    sliding_window=3,
+    query_pre_attn_scalar=20,
+    final_logit_softcapping=3.0,
+    attention_bias=True,
+    layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+    rope_parameters={
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 100.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10.0},
+    },
+)
 gpt_neox = partial(causal, "GPTNeoX", rotary_pct=0.5)
 
 
@@ -197,8 +211,8 @@ def randomise(model: Any, seed: int = 3) -> Any:
             if name.endswith(tables) and tables:
                 continue  # computed, not learned
             parameter.normal_(0, std, generator=generator)
-            if parameter.dim() == 1 and name.endswith("weight"):
-                parameter.add_(1)
+            if parameter.dim() == 1 and name.endswith("weight") and not model.config.model_type.startswith("gemma"):
+                parameter.add_(1)  # Gemma does so itself
             if name.endswith("Attention.q.weight"):
                 parameter.div_(math.sqrt(model.config.d_kv))  # T5 has its scale in W_Q, not in the score
         if hasattr(model, "final_logits_bias"):

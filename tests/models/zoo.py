@@ -83,6 +83,10 @@ VARIANTS: dict[str, list[str]] = {
         "model.cross.position.base=100.0",
         "model.cross.attention.heads=4",
     ],
+    "RMS norm times 1 + w": ["model.norm.kind=rmsnorm", "model.norm.unit_offset=true"],
+    "norms of q and k times 1 + w": [
+        *("model.attention.qk_norm=rmsnorm", "model.attention.qk_norm_unit_offset=true"),
+    ],
     "no first norm, no shifts": ["model.norm.first=false", "model.norm.shift=false", "model.embedding.norm=true"],
     "shared layers": ["model.shared=true"],
     "unscaled": ["model.attention.scale=none", "model.attention.bias=false"],

@@ -7,6 +7,7 @@ inside a head, o = d_o features out.
 
 from typing import Literal
 
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -19,11 +20,25 @@ def for_every_head(shared: Float[Tensor, "b g m d"], heads: int) -> Float[Tensor
     return shared if groups == heads else shared[:, :, None].expand(-1, -1, heads // groups, -1, -1).flatten(1, 2)
 
 
-def make_head_norm(kind: HeadNorm, size: int, eps: float) -> nn.Module | None:
+class OffsetRMSNorm(nn.RMSNorm):
+    """torch's RMS norm with 1 + weight in place of the weight, which starts at 0 (Gemma)."""
+
+    def reset_parameters(self) -> None:
+        """Set the weight to 0: the gain is 1."""
+        nn.init.zeros_(self.weight)
+
+    def forward(self, x: Float[Tensor, "... d"]) -> Float[Tensor, "... d"]:
+        """Normalise each vector."""
+        return F.rms_norm(x, self.normalized_shape, 1.0 + self.weight, self.eps)
+
+
+def make_head_norm(kind: HeadNorm, size: int, eps: float, *, unit_offset: bool = False) -> nn.Module | None:
     """The norm of a query or a key in its head; None for none."""
     if kind == "none":
         return None
-    return nn.RMSNorm(size, eps=eps) if kind == "rmsnorm" else nn.LayerNorm(size, eps=eps)
+    if kind == "layernorm":
+        return nn.LayerNorm(size, eps=eps)
+    return (OffsetRMSNorm if unit_offset else nn.RMSNorm)(size, eps=eps)
 
 
 def split_heads(
@@ -67,6 +82,7 @@ class Heads(nn.Module):
         kv_heads: heads of keys and values, g, which divides h; h/g neighbouring heads share them. Default: h.
         qk_norm: the norm of each query and key in its head: ``none`` (the default), ``rmsnorm`` or ``layernorm``.
         qk_norm_eps: ε of these norms. Default: 1e-6.
+        qk_norm_unit_offset: whether those that are ``rmsnorm`` store their gain without 1. Default: False.
         dropout: probability of dropping an attention weight during training. Default: 0.
     """
 
@@ -87,6 +103,7 @@ class Heads(nn.Module):
         kv_heads: int | None = None,
         qk_norm: HeadNorm = "none",
         qk_norm_eps: float = 1e-6,
+        qk_norm_unit_offset: bool = False,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -101,8 +118,9 @@ class Heads(nn.Module):
         self.query = nn.Linear(width, heads * self.query_size, bias=bias) if projections else nn.Identity()
         self.key = nn.Linear(memory_width, self.kv_heads * self.query_size, bias=bias) if projections else nn.Identity()
         self.value = nn.Linear(value_width, self.kv_heads * value_size, bias=bias) if projections else nn.Identity()
-        self.query_norm = make_head_norm(qk_norm, self.query_size, qk_norm_eps)
-        self.key_norm = make_head_norm(qk_norm, self.query_size, qk_norm_eps)
+        self.query_norm, self.key_norm = (
+            make_head_norm(qk_norm, self.query_size, qk_norm_eps, unit_offset=qk_norm_unit_offset) for _ in range(2)
+        )
         joined_bias = bias if output_bias is None else output_bias
         self.output = nn.Linear(heads * value_size, out_width or width, bias=joined_bias) if output else nn.Identity()
         self.weights = Weights()

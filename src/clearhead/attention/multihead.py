@@ -31,7 +31,7 @@ class MultiHeadAttention(Heads):
         cap: keeps the scaled scores within ±cap. Default: None, they are free.
         sizes: the arguments of ``Heads``: ``width``, ``heads``, ``query_size``, ``value_size``, ``memory_width``,
             ``value_width``, ``out_width``, ``projections``, ``output``, ``bias``, ``output_bias``, ``kv_heads``,
-            ``qk_norm``, ``qk_norm_eps``, ``dropout``.
+            ``qk_norm``, ``qk_norm_eps``, ``qk_norm_unit_offset``, ``dropout``.
     """
 
     def __init__(

@@ -100,22 +100,28 @@ class RmsNorm(nn.Module):
         width: features of a token, d; γ is (d,).
         eps: ε. Default: 1e-6.
         affine: whether there is γ. Default: True.
+        unit_offset: whether ``gain`` holds γ − 1, and starts at 0 (Gemma). Default: False.
     """
 
-    def __init__(self, *, width: int, eps: float = 1e-6, affine: bool = True) -> None:
+    def __init__(self, *, width: int, eps: float = 1e-6, affine: bool = True, unit_offset: bool = False) -> None:
         super().__init__()
-        self.width, self.eps = width, eps
-        self.gain = nn.Parameter(torch.ones(width)) if affine else None
+        self.width, self.eps, self.unit_offset = width, eps, unit_offset
+        self.gain = nn.Parameter(torch.full((width,), 0.0 if unit_offset else 1.0)) if affine else None
 
     @classmethod
     def from_spec(cls, spec: RmsNormSpec, *, width: int) -> "RmsNorm":
         """Build from a recipe."""
-        return cls(width=width, eps=spec.eps, affine=spec.affine)
+        return cls(width=width, eps=spec.eps, affine=spec.affine, unit_offset=spec.unit_offset)
+
+    @property
+    def scale(self) -> Float[Tensor, "d"] | None:
+        """γ, if there is one."""
+        return 1.0 + self.gain if self.unit_offset and self.gain is not None else self.gain
 
     def extra_repr(self) -> str:
-        return "per token" + ("" if self.gain is not None else ", no gain")
+        return "per token" + (", no gain" if self.gain is None else ", 1 + gain" if self.unit_offset else "")
 
     def forward(self, x: Float[Tensor, "b n d"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
         """Normalise each token; ``valid`` makes no difference."""
         del valid
-        return F.rms_norm(x, (self.width,), self.gain, self.eps)
+        return F.rms_norm(x, (self.width,), self.scale, self.eps)

@@ -50,4 +50,5 @@ def unknown_labels(examples: Sequence[Labelled], labels: Collection[str], file: 
     """The examples whose label is none of these."""
     for example in examples:
         if example.label not in labels:
-            yield BadLine(file, example.line, f"label {example.label!r} is not in the training data")
+            turned = ": the label comes first, then the text" if example.text in labels else ""
+            yield BadLine(file, example.line, f"label {example.label!r} is not in the training data{turned}")

@@ -169,7 +169,7 @@ def through_norm(
     """u·norm(x) = u'·x + shift with σ fixed at that of x: return u', and the shift if the norm has one."""
     if isinstance(norm, RmsNorm):
         root = (x.square().mean(-1, keepdim=True) + norm.eps).sqrt()
-        return (u if norm.gain is None else u * norm.gain.double()) / root, None
+        return (u if norm.scale is None else u * norm.scale.double()) / root, None
     assert isinstance(norm, LayerNorm)  # why_not has checked it
     variance = x.var(-1, correction=0, keepdim=True)
     deviation = (variance + norm.eps).sqrt() if norm.eps_place == "inside" else variance.sqrt() + norm.eps

@@ -183,6 +183,8 @@ class MultiHeadSpec(FreeHeadsSpec):
     layernorm); all heads share the gain."""
     qk_norm_eps: Annotated[float, Field(ge=0, le=1)] = 1e-6
     """Keeps the division of `qk_norm` away from zero."""
+    qk_norm_unit_offset: bool = False
+    """Store the gain of `qk_norm = rmsnorm` without 1, as `unit_offset` of a norm does (Gemma 3)."""
     cap: Annotated[float, Field(gt=0, le=1e6)] | None = None
     """c·tanh(score/c) in place of the scaled score, which so stays within ±c (Gemma 2); the weights must then be
     formed."""
@@ -197,6 +199,8 @@ class MultiHeadSpec(FreeHeadsSpec):
         query_size, value_size = self.sizes(place.width)
         if self.kv_heads is not None and self.heads % self.kv_heads:
             yield "kv_heads", f"kv_heads ({self.kv_heads}) must divide heads ({self.heads})"
+        if self.qk_norm_unit_offset and self.qk_norm != "rmsnorm":
+            yield "qk_norm_unit_offset", f"is a setting of qk_norm = rmsnorm, and qk_norm is {self.qk_norm}"
         if not self.projections:
             if self.kv_heads not in (None, self.heads):
                 yield "kv_heads", "without projections every head has keys and values of its own, a slice of the tokens"

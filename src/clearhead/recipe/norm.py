@@ -71,6 +71,8 @@ class RmsNormSpec(NormSpec):
     kind: Literal["rmsnorm"] = "rmsnorm"
     eps: Annotated[float, Field(ge=0, le=1)] = 1e-6
     """Keeps the division away from zero; T5's value."""
+    unit_offset: bool = False
+    """Store γ − 1, which starts at 0, and scale by 1 plus that (Gemma)."""
 
 
 register(LayerNormSpec, module="clearhead.blocks.norm:LayerNorm", cost="clearhead.costing.forms.norm:layernorm")

@@ -8,6 +8,8 @@ from pydantic import Field
 from clearhead.recipe.registry import register
 from clearhead.recipe.spec import KindSpec
 
+TrainedLength = Annotated[int, Field(ge=1, le=1_000_000_000)]
+
 
 class PositionSpec(KindSpec):
     """The base of every position scheme; a new kind derives from it and is made known with ``register``."""
@@ -57,6 +59,9 @@ class SinusoidalSpec(PositionSpec):
     """The number of the first position: M2M100 has pad + 1."""
     base: Annotated[float, Field(gt=1, le=1e12)] = 10_000.0
     """Sets the wavelengths, from 2π to about 2π times this."""
+    trained_length: TrainedLength | None = None
+    """Tokens of the longest texts that the model was made for: a note that comes in with imported models and goes out
+    with exported ones (`max_position_embeddings`); longer texts are read all the same."""
 
     def refusals(self, *, width: int, causal: bool) -> Iterator[tuple[str, str]]:
         """Sines and cosines come in pairs."""
@@ -147,6 +152,9 @@ class RotarySpec(PositionSpec):
     """yarn: whether `low` and `high` are moved apart to the nearest wavelengths that there are."""
     magnitude: Annotated[float, Field(gt=0, le=1e3)] | None = None
     """yarn: what queries and keys are multiplied by; without it 0.1 · ln `factor` + 1."""
+    trained_length: TrainedLength | None = None
+    """Tokens of the longest texts that the model was made for: a note that comes in with imported models and goes out
+    with exported ones (`max_position_embeddings`); longer texts are read all the same."""
 
     @property
     def fast(self) -> float:

@@ -138,7 +138,10 @@ def _normed(spec: MultiHeadSpec, joined: Sketch, heads: Expr, name: str) -> Sket
     for part in ("weight", "bias")[: 2 if spec.qk_norm == "layernorm" else 1]:
         joined.ledger.parameter(size, kind="vector", name=f"{name}_norm.{part}")
     by_head = joined.view(*rows, heads, size)
-    normed = token_norm(by_head, affine=True) if spec.qk_norm == "layernorm" else token_rms(by_head, affine=True)
+    if spec.qk_norm == "layernorm":
+        normed = token_norm(by_head, affine=True)
+    else:
+        normed = token_rms(by_head, affine=True, unit_offset=spec.qk_norm_unit_offset)
     return normed.view(*rows, width).split_heads(heads)
 
 
@@ -228,7 +231,7 @@ def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHeadSpec, 
     query = _folded(query, spec)
     n, m, scheme = query.shape[-2], keys.shape[-2], setting.scheme
     visible, stepping = setting.visible(n, m), setting.so_far is not None
-    fusable = query.ledger.path == "fused" and _does_without_weights(spec)
+    fusable = query.ledger.path == "fused" and does_without_weights(spec)
     if fusable and not stepping and scheme.by_blocks is not None:
         query.ledger.save(Storage(scheme.by_blocks * FLOAT))
         keys, values = for_every_head(keys, query), for_every_head(values, query)
@@ -244,8 +247,10 @@ def attend(query: Sketch, keys: Sketch, values: Sketch, *, spec: MultiHeadSpec, 
     return _explicit(query, keys, values, spec=spec, scheme=scheme, bias=bias, mask=mask, visible=visible)
 
 
-def _does_without_weights(spec: MultiHeadSpec) -> bool:
+def does_without_weights(spec: AttentionSpec) -> bool:
     """Whether a kernel may never hold the weights."""
+    if not isinstance(spec, MultiHeadSpec):
+        return True
     return spec.score != "additive" and spec.choice == "soft" and spec.cap is None
 
 
@@ -254,7 +259,7 @@ def attend_masked(
 ) -> Sketch:
     """The same where a mask of so many entries is always there, which torch's kernel takes as numbers."""
     query = _folded(query, spec)
-    if query.ledger.path == "fused" and _does_without_weights(spec) and not scheme.adds_terms:
+    if query.ledger.path == "fused" and does_without_weights(spec) and not scheme.adds_terms:
         if query.shape[-1] == values.shape[-1]:
             query.ledger.save(Storage(mask * query.factor().itemsize))
         return _fused(query, keys, values, bias=None, masked=True, visible=visible)

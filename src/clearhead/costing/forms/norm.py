@@ -50,16 +50,22 @@ def _deviation(variance: Sketch, *, outside: bool) -> Sketch:
 
 
 def rmsnorm(spec: RmsNormSpec, x: Sketch) -> Sketch:
-    """4d + 2 operations a token and ⌈log₂ d⌉ + 6 sequential ones; x, 1/rms and what is scaled are kept."""
-    y = token_rms(x, affine=spec.affine)
+    """4d + 2 operations a token and ⌈log₂ d⌉ + 6 sequential ones; x, 1/rms and what is scaled are kept.
+
+    With an offset d operations more, beside the others, and 1 + w is kept.
+    """
+    y = token_rms(x, affine=spec.affine, unit_offset=spec.unit_offset)
     if spec.affine:
         x.ledger.parameter(x.shape[-1], kind="vector", name="gain")
     return y
 
 
-def token_rms(x: Sketch, *, affine: bool) -> Sketch:
+def token_rms(x: Sketch, *, affine: bool, unit_offset: bool = False) -> Sketch:
     """torch's root mean square of each token, computed in float32 whatever comes in and goes out."""
     *rows, width = x.shape
+    if affine and unit_offset:
+        x.ledger.count("operations", width)
+        x.ledger.save(Storage(width * FLOAT))
     tokens, scaled = product(*rows), int(affine)
     return x.kernel(
         tokens * ((3 + scaled) * width + 2),

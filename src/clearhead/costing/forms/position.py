@@ -58,8 +58,8 @@ class PositionSetting:
     part: str
     grid: tuple[Expr, Expr] | None = None
     """Rows and columns, if it reads images."""
-    in_windows: bool = False
-    """The attention sees windows only, whose scores are always formed: there are no other blocks."""
+    forms_scores: bool = False
+    """The attention always forms its scores, in windows or because of what it does with them: there are no blocks."""
 
 
 def none(spec: NoPositionSpec, x: Sketch) -> Sketch:
@@ -104,7 +104,7 @@ def t5(spec: T5BucketsSpec, ledger: Ledger, where: PositionSetting) -> Scheme:
     ledger.parameter(ledger.letters("b", spec.buckets, where.part), where.heads, kind="table", name="table.weight")
     reach = ledger.letters("k", spec.max_distance, where.part)
     within = distances_within(reach, where.queries, where.keys)
-    by_blocks = ledger.path == "fused" and not where.in_windows
+    by_blocks = ledger.path == "fused" and not where.forms_scores
     ledger.save(ledger.constant(within if by_blocks else where.queries + where.keys - 1, size=INDEX).storage)
     term = ledger.input(where.heads, where.queries, where.keys)
     return Bias(term, where.heads * within if by_blocks else None)
@@ -169,7 +169,7 @@ def shaw(spec: ShawSpec, ledger: Ledger, where: PositionSetting) -> Scheme:
         if size is not None:
             ledger.parameter(distances, size, kind="table", name=f"{name}.weight")
     by_blocks = None
-    if ledger.path == "fused" and not where.in_windows:
+    if ledger.path == "fused" and not where.forms_scores:
         within = distances_within(farthest, where.queries, where.keys)
         ledger.save(ledger.constant(within, size=INDEX).storage)
         by_blocks = within * sum(sizes)

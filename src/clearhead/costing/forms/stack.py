@@ -12,7 +12,7 @@ from typing import Any
 
 from sympy import Expr, Integer
 
-from clearhead.costing.forms.attention import AttentionSetting, attention_form
+from clearhead.costing.forms.attention import AttentionSetting, attention_form, does_without_weights
 from clearhead.costing.forms.inputs import Inputs, StackRole, embed, patch_grid, run_norm
 from clearhead.costing.forms.letters import B
 from clearhead.costing.forms.position import PositionSetting, Scheme
@@ -178,7 +178,7 @@ def _position_setting(
         keys=keys,
         part=part,
         grid=setting.grid,
-        in_windows=extent is not None,
+        forms_scores=extent is not None or not does_without_weights(stack.attention),
     )
 
 

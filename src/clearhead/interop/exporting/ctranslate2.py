@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.attention import MultiHeadAttention, divisor
-from clearhead.blocks import AddNorm, GatedFeedForward, Layer, LayerNorm, Stack
+from clearhead.blocks import AddNorm, GatedFeedForward, Layer, LayerNorm, RmsNorm, Stack
 from clearhead.data import Codec
 from clearhead.errors import UnsupportedModel
 from clearhead.interop.exporting.result import Agreement
@@ -154,8 +154,10 @@ def _set_linear(spec: Any, *maps: nn.Module) -> None:
 
 
 def _set_norm(spec: Any, norm: nn.Module | None) -> None:
-    assert norm is not None
-    spec.gamma = _numbers(norm.get_parameter("gain"))
+    assert isinstance(norm, LayerNorm | RmsNorm)
+    gain = norm.scale if isinstance(norm, RmsNorm) else norm.gain
+    assert gain is not None
+    spec.gamma = _numbers(gain)
     if isinstance(norm, LayerNorm):
         spec.beta = _numbers(norm.get_parameter("shift"))
 

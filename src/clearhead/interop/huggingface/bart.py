@@ -15,6 +15,7 @@ from torch import Tensor
 
 from clearhead.errors import UnsupportedModel
 from clearhead.interop.huggingface.config import ForeignConfig
+from clearhead.interop.huggingface.rotary import trained_length
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan, Take, pairs
 from clearhead.positions import sinusoids
 
@@ -78,10 +79,9 @@ def plan_m2m100(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     pad = model["vocabulary"]["pad"]
     if not isinstance(pad, int):
         raise UnsupportedModel(f"{config.path}: pad_token_id = null: M2M100's positions are counted from it")
-    model["position"] = {"kind": "sinusoidal", "layout": "tensor2tensor", "offset": pad + 1}
+    model["position"] = {"kind": "sinusoidal", "layout": "tensor2tensor", "offset": pad + 1} | trained_length(config)
     model["norm"]["place"] = "pre"
     model["embedding"]["scale"] = "sqrt" if config.take("scale_embedding", True) else "none"
-    config.take("max_position_embeddings", 1024)  # sinusoids have no longest length
     tables = ("encoder.embed_positions.weights", "decoder.embed_positions.weights")
     return _plan(model, weights, left_behind=tables)
 
@@ -90,8 +90,7 @@ def _sinusoids(config: ForeignConfig, model: dict[str, Any]) -> str:
     layout = config.take("clearhead_sinusoids", "halves")
     if layout not in ("halves", "interleaved"):
         raise UnsupportedModel(f"{config.path}: clearhead_sinusoids = {layout!r} is not supported")
-    model["position"] = {"kind": "sinusoidal", "layout": layout}
-    config.take("max_position_embeddings", 1024)  # sinusoids have no longest length
+    model["position"] = {"kind": "sinusoidal", "layout": layout} | trained_length(config)
     return layout
 
 

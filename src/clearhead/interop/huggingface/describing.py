@@ -79,7 +79,7 @@ def _bart_like(spec: ModelSpec) -> dict[str, Any]:
 def _sinusoids(spec: ModelSpec) -> dict[str, Any]:
     interleaved = at(spec, "encoder.position.layout", "halves") == "interleaved"
     note = {"clearhead_sinusoids": "interleaved"} if interleaved else {}
-    return {"max_position_embeddings": 1024} | note
+    return {"max_position_embeddings": at(spec, "encoder.position.trained_length", 1024)} | note
 
 
 def marian(spec: ModelSpec) -> Description:
@@ -112,7 +112,7 @@ def mbart(spec: ModelSpec) -> Description:
 
 def m2m100(spec: ModelSpec) -> Description:
     """M2M100: pre-LN, sinusoids of tensor2tensor that begin after the padding's id."""
-    settings = _bart_like(spec) | {"max_position_embeddings": 1024}
+    settings = _bart_like(spec) | {"max_position_embeddings": at(spec, "encoder.position.trained_length", 1024)}
     return Description("m2m_100", "M2M100Config", "M2M100ForConditionalGeneration", settings)
 
 
@@ -144,6 +144,8 @@ def t5(spec: ModelSpec) -> Description:
     } | token_ids(spec)
     if scaled != tied:
         settings["scale_decoder_outputs"] = scaled
+    if settings["bos_token_id"] is None:
+        del settings["bos_token_id"]  # as T5 knows no such token, its folders do not name it
     return Description("t5", "T5Config", "T5ForConditionalGeneration", settings)
 
 

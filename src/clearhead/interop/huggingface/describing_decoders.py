@@ -1,7 +1,4 @@
-"""Language models with rotations in the words of Hugging Face: Llama, Mistral, Qwen2, Qwen3, GPT-NeoX, Phi.
-
-Gemma is not among them: its gains are stored as γ − 1, and an export puts numbers into places without changing them.
-"""
+"""Language models with rotations in the words of Hugging Face: Llama, Mistral, Qwen2, Qwen3, GPT-NeoX, Phi, Gemma."""
 
 from typing import Any
 
@@ -54,7 +51,8 @@ def _sizes(spec: ModelSpec) -> tuple[dict[str, Any], int]:
         "rope_parameters": _rotation(spec),
         "tie_word_embeddings": spec.embedding.tie != "none",
     }
-    return settings | token_ids(spec), size
+    length = at(spec, "decoder.position.trained_length", None)
+    return settings | token_ids(spec) | ({} if length is None else {"max_position_embeddings": length}), size
 
 
 def _llama_like(spec: ModelSpec) -> dict[str, Any]:
@@ -69,13 +67,18 @@ def _window(spec: ModelSpec) -> int | None:
     return window
 
 
+def _layer_types(spec: ModelSpec) -> list[str]:
+    layers = range(1, at(spec, "decoder.layers", 1) + 1)
+    whole = layers if _window(spec) is None else at(spec, "decoder.attention.whole", [])
+    return [FULL if number in whole else SLIDING for number in layers]
+
+
 def _late_windows(spec: ModelSpec) -> dict[str, Any]:
-    layers, window = at(spec, "decoder.layers", 1), _window(spec)
+    window, types = _window(spec), _layer_types(spec)
     if window is None:
         return {"use_sliding_window": False}
-    whole = at(spec, "decoder.attention.whole", [])
-    types = [FULL if number in whole else SLIDING for number in range(1, layers + 1)]
-    return {"use_sliding_window": True, "sliding_window": window, "layer_types": types, "max_window_layers": len(whole)}
+    late = {"layer_types": types, "max_window_layers": types.count(FULL)}
+    return {"use_sliding_window": True, "sliding_window": window} | late
 
 
 def llama(spec: ModelSpec) -> Description:
@@ -104,6 +107,45 @@ def qwen3(spec: ModelSpec) -> Description:
     """Qwen3: norms of queries and keys."""
     own = {"attention_bias": at(spec, "decoder.attention.bias", False)}
     return Description("qwen3", "Qwen3Config", "Qwen3ForCausalLM", _llama_like(spec) | _late_windows(spec) | own)
+
+
+def _gemma_like(spec: ModelSpec) -> dict[str, Any]:
+    settings = _llama_like(spec)
+    activation = settings.pop("hidden_act")
+    settings["hidden_activation"] = "gelu_pytorch_tanh" if activation == "gelu_new" else activation
+    return settings | {"attention_bias": at(spec, "decoder.attention.bias", False)}
+
+
+def gemma(spec: ModelSpec) -> Description:
+    """Gemma: embeddings times √d, gains stored without 1."""
+    settings = _gemma_like(spec)
+    settings["hidden_act"] = settings.pop("hidden_activation")
+    return Description("gemma", "GemmaConfig", "GemmaForCausalLM", settings)
+
+
+def _gemma2_like(spec: ModelSpec) -> dict[str, Any]:
+    settings, scale = _gemma_like(spec), at(spec, "decoder.attention.scale", "sqrt")
+    window = _window(spec)
+    settings |= {
+        "query_pre_attn_scalar": round(scale**2) if isinstance(scale, float) else settings["head_dim"],
+        "attn_logit_softcapping": at(spec, "decoder.attention.cap", None),
+        "final_logit_softcapping": spec.embedding.output_cap,
+        "layer_types": _layer_types(spec),
+    }
+    return settings | ({} if window is None else {"sliding_window": window})
+
+
+def gemma2(spec: ModelSpec) -> Description:
+    """Gemma 2: norms on both sides, windows, caps."""
+    return Description("gemma2", "Gemma2Config", "Gemma2ForCausalLM", _gemma2_like(spec))
+
+
+def gemma3(spec: ModelSpec) -> Description:
+    """Gemma 3: norms of queries and keys, and another rotation where a layer sees a window."""
+    settings, far = _gemma2_like(spec), _rotation(spec)
+    base = at(spec, "decoder.position.window_base", far["rope_theta"])
+    settings["rope_parameters"] = {FULL: far, SLIDING: {"rope_type": "default", "rope_theta": base}}
+    return Description("gemma3_text", "Gemma3TextConfig", "Gemma3ForCausalLM", settings)
 
 
 def _layer_norm(spec: ModelSpec) -> dict[str, Any]:
@@ -135,5 +177,5 @@ def phi(spec: ModelSpec) -> Description:
     return Description("phi", "PhiConfig", "PhiForCausalLM", settings | _layer_norm(spec) | own)
 
 
-DECODERS = (llama, mistral, qwen2, qwen3, gpt_neox, phi)
+DECODERS = (llama, mistral, qwen2, qwen3, gpt_neox, phi, gemma, gemma2, gemma3)
 """In the order in which they are tried."""

@@ -68,6 +68,11 @@ def modernbert(spec: ModelSpec) -> Description:
         "cls_token_id": spec.vocabulary.bos,
         "sep_token_id": spec.vocabulary.eos,
     } | token_ids(spec)
+    if (length := at(spec, "encoder.position.trained_length", None)) is not None:
+        settings["max_position_embeddings"] = length
+    every = whole[1] - whole[0] if len(whole) > 1 else layers
+    if list(whole) == list(range(1, layers + 1, every)):
+        settings["global_attn_every_n_layers"] = every
     return Description("modernbert", "ModernBertConfig", form_of(spec, "ModernBert"), settings)
 
 

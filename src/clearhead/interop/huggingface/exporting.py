@@ -30,8 +30,8 @@ from clearhead.models import SavedModel, stored_tensors
 from clearhead.models.tensor_file import write_tensors
 from clearhead.recipe import ModelSpec, MultiHeadSpec, recipe_from
 
-_TRAINING = ("dropout", "init", "head_dropout")
-"""Settings that change training alone; those that an architecture has no word for are left out."""
+_TRAINING = ("dropout", "init", "head_dropout", "trained_length")
+"""Settings that change training alone, or nothing; those that an architecture has no word for are left out."""
 _NAMES = ("unk", "mask")
 """Ids that only tokenizers know."""
 

@@ -3,8 +3,6 @@
 import math
 from typing import Any
 
-from torch import Tensor
-
 from clearhead.errors import UnsupportedModel
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.llama import (
@@ -16,7 +14,7 @@ from clearhead.interop.huggingface.llama import (
     take_vocabulary,
     windows,
 )
-from clearhead.interop.huggingface.rotary import rotary, take_rotary
+from clearhead.interop.huggingface.rotary import rotary, take_rotary, trained_length
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan
 
 _BOTH = {
@@ -34,7 +32,7 @@ def plan_gemma(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     model = _gemma(config, weights, vocabulary=256000, width=3072, hidden=24576, heads=16, layers=28)
     model["feedforward"]["activation"] = "gelu-tanh" if activation == "gelu" and not given else activation
     model["position"] = take_rotary(config, base=10_000.0, head_size=model["attention"]["query_size"])
-    return plan_decoder(model, norm_change=_plus_one)
+    return plan_decoder(model)
 
 
 def plan_gemma2(config: ForeignConfig, weights: ForeignWeights) -> Plan:
@@ -46,7 +44,7 @@ def plan_gemma2(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     every_other = [(SLIDING, FULL)[number % 2] for number in range(model["layers"])]
     model["attention"] |= _taken_windows(config, every_other)
     model["position"] = take_rotary(config, base=10_000.0, head_size=model["attention"]["query_size"])
-    return plan_decoder(model, parts=_BOTH, norm_change=_plus_one)
+    return plan_decoder(model, parts=_BOTH)
 
 
 def plan_gemma3(config: ForeignConfig, weights: ForeignWeights) -> Plan:
@@ -54,7 +52,7 @@ def plan_gemma3(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     model = _gemma2(config, weights, vocabulary=262208)
     config.only("attn_logit_softcapping", None)
     size = model["attention"]["query_size"]
-    model["attention"] |= {"qk_norm": "rmsnorm", "qk_norm_eps": model["norm"]["eps"]}
+    model["attention"] |= {"qk_norm": "rmsnorm", "qk_norm_eps": model["norm"]["eps"], "qk_norm_unit_offset": True}
     every = config.positive("sliding_window_pattern", config.positive("_sliding_window_pattern", 6))
     model["attention"] |= _taken_windows(
         config, [FULL if (number + 1) % every == 0 else SLIDING for number in range(model["layers"])]
@@ -62,7 +60,7 @@ def plan_gemma3(config: ForeignConfig, weights: ForeignWeights) -> Plan:
     model["position"] = two_rotations(config, whole=1_000_000.0, window=10_000.0, head_size=size, slowed=True)
     if model["attention"].get("kind") != "local":
         model["position"].pop("window_base", None)
-    return plan_decoder(model, parts=_BOTH | HEAD_NORMS, norm_change=_plus_one)
+    return plan_decoder(model, parts=_BOTH | HEAD_NORMS)
 
 
 def two_rotations(
@@ -95,7 +93,7 @@ def two_rotations(
             )
     far, near = found[FULL], found[SLIDING]
     alike = near["base"] == far["base"] and "scaling" not in far
-    return far | ({} if alike else {"window_base": near["base"]})
+    return far | ({} if alike else {"window_base": near["base"]}) | trained_length(config)
 
 
 def _taken_windows(config: ForeignConfig, types: list[str]) -> dict[str, Any]:
@@ -126,10 +124,6 @@ def _gemma(config: ForeignConfig, weights: ForeignWeights, **defaults: Any) -> d
     model = decoder(config, weights, tokens=(2, 1), head_size=256, rotates=False, **defaults)
     model["vocabulary"] = vocabulary
     model["attention"]["bias"] = bias
+    model["norm"]["unit_offset"] = True
     model["embedding"] = {"tie": "output" if tied else "none", "scale": "sqrt"}
     return model
-
-
-def _plus_one(gain: Tensor) -> Tensor:
-    """Their gains are stored as γ − 1."""
-    return gain.float() + 1.0

@@ -1,14 +1,12 @@
 """Llama and its relatives: pre-norm decoders with rotations, gated nets and shared keys (Mistral, Qwen2, Qwen3)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from torch import Tensor
 
 from clearhead.errors import UnsupportedModel
 from clearhead.interop.huggingface.config import ForeignConfig
 from clearhead.interop.huggingface.rotary import take_rotary
-from clearhead.interop.huggingface.weights import ForeignWeights, Plan, Take, pairs, unchanged
+from clearhead.interop.huggingface.weights import ForeignWeights, Plan, Take, pairs
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 _LAYER = {
@@ -86,7 +84,6 @@ def decoder(
     heads = config.positive("num_attention_heads", heads)
     size = config.take("head_dim", head_size or width // heads)
     groups = config.nullable("num_key_value_heads", groups or heads)
-    config.take("max_position_embeddings", 0)  # rotations have no longest length
     tied = config.take("tie_word_embeddings", False)
     model: dict[str, Any] = {
         "family": "lm",
@@ -157,16 +154,13 @@ def plan_decoder(
     *,
     parts: Mapping[str, str] | None = None,
     layer: Mapping[str, str] = _LAYER,
-    norm_change: Callable[[Tensor], Tensor] = unchanged,
 ) -> Plan:
-    """Where each weight comes from; ``norm_change`` is what the gains of norms are changed by."""
+    """Where each weight comes from."""
     table = Take("embed_tokens.weight")
     names = {"decoder.embedding.tokens.weight": table, "output.weight": Take("lm_head.weight")}
-    names["decoder.final_norm.gain"] = Take("norm.weight", norm_change)
+    names["decoder.final_norm.gain"] = Take("norm.weight")
     for index in range(model["layers"]):
-        found = pairs(f"decoder.layers.{index}.", f"layers.{index}.", {**layer, **(parts or {})})
-        changed = {ours: Take(take.name, norm_change) for ours, take in found.items() if ours.endswith("gain")}
-        names |= found | changed
+        names |= pairs(f"decoder.layers.{index}.", f"layers.{index}.", {**layer, **(parts or {})})
     for name, take in list(names.items()):  # norms inside of heads are torch's own modules
         if name.endswith(("query_norm.gain", "key_norm.gain")):
             names[name.removesuffix("gain") + "weight"] = take

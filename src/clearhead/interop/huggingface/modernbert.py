@@ -41,7 +41,6 @@ def plan_modernbert(config: ForeignConfig, weights: ForeignWeights) -> Plan:
         config.take(name, None)
     config.only("decoder_bias", True)
     config.take("tie_word_embeddings", True)  # concerns the head for masked tokens
-    config.take("max_position_embeddings", 0)  # rotations have no longest length
     model = _model(config)
     head = "head.dense.weight" in weights
     head_bias, activation = config.take("classifier_bias", False), config.activation("classifier_activation", "gelu")

@@ -100,7 +100,6 @@ def _decoder(
     """The recipe's ``model`` that both share; the arguments are transformers' defaults."""
     width = config.take("hidden_size", width)
     heads = config.positive("num_attention_heads", heads)
-    config.take("max_position_embeddings", 0)  # rotations have no longest length
     return {
         "family": "lm",
         "layers": config.take("num_hidden_layers", layers),

@@ -29,7 +29,14 @@ def take_rotary(config: ForeignConfig, *, base: float, head_size: int, share: fl
     older: dict[str, Any] = config.take("rope_scaling", {})
     newer: dict[str, Any] = config.take("rope_parameters", {})
     given |= older or newer  # with both names, transformers reads the older one alone
-    return rotary(config, given, base=base, head_size=head_size, partial=share is not None)
+    found = rotary(config, given, base=base, head_size=head_size, partial=share is not None)
+    return found | trained_length(config)
+
+
+def trained_length(config: ForeignConfig) -> dict[str, int]:
+    """The longest texts that a model was made for, where its positions are computed for any length."""
+    length = config.take("max_position_embeddings", 0)
+    return {"trained_length": length} if length else {}
 
 
 def rotary(
