@@ -256,7 +256,7 @@ class Engine:
             self._single = None if self._lean is None else single_decoder(self._lean)
         if self._lean is None:
             return ModelStepper.reading(self.model, ids, valid)
-        if self._single is not None and len(lines) == beams == 1:
+        if self._single is not None and len(lines) == 1:
             return self._single.reading(ids)
         return self._lean.reading(ids, valid)
 
