@@ -164,5 +164,3 @@ class ArrangedLayer:
         self.hidden = net.down.in_features
         self.up = _reading(*([net.gate] if isinstance(net, GatedFeedForward) else []), net.up, norm=norms[2])
         """What the gate reads, if there is one, and beside it the hidden features."""
-
-

@@ -9,7 +9,7 @@ Shapes: b lines, k beams of a line, r = b·k rows, h heads, n source tokens, t t
 t·k slots, d features, e features of a head, V entries of the vocabulary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
@@ -106,7 +106,7 @@ class LeanDecoder:
 
     def _count_changes(self) -> list[tuple[int, int]]:
         # a tensor made in inference mode has no version, and is not meant to change
-        return [(part.data_ptr(), 0 if part.is_inference() else part._version) for part in self.model.parameters()]
+        return [(part.data_ptr(), 0 if part.is_inference() else part._version) for part in _parameters(self.model)]
 
     def key_values(self, memory: Memory) -> list[tuple[Tensor, Tensor]]:
         """Keys (b, h, e, n) and values (b, h, n, e) of the source, for each layer."""
@@ -116,6 +116,16 @@ class LeanDecoder:
     def reading(self, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> "LeanStepper":
         """Encode these sources and return a stepper."""
         return LeanStepper(self, source, valid)
+
+
+def _parameters(module: nn.Module) -> Iterator[Tensor]:
+    """All parameters; torch's own way takes as long as decoding a token."""
+    for parameter in module._parameters.values():
+        if parameter is not None:
+            yield parameter
+    for part in module._modules.values():
+        if part is not None:
+            yield from _parameters(part)
 
 
 class _LeanLayer:

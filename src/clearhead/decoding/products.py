@@ -54,7 +54,7 @@ class Linear:
 
     def __init__(self, weight: Float[Tensor, "i o"], bias: Float[Tensor, "o"] | None = None) -> None:
         self.weight, self.bias = weight.contiguous(), bias
-        if weight.dtype is torch.float32:
+        if weight.dtype is torch.float32 and weight.device.type == "cpu":
             self._weight: Floats = self.weight.numpy()
             self._bias: Floats | None = None if bias is None else bias.numpy()
 
@@ -62,7 +62,7 @@ class Linear:
         """By torch, if it has several threads or other numbers, else by NumPy."""
         if torch.get_num_threads() > 1 or x.dtype is not torch.float32:
             return torch.mm(x, self.weight) if self.bias is None else torch.addmm(self.bias, x, self.weight)
-        return torch.from_numpy(self.rows(x.numpy()))
+        return torch.from_numpy(self.rows(x.detach().numpy()))
 
     def rows(self, x: Floats, out: Floats | None = None) -> Floats:
         """By NumPy, (r, i) → (r, o)."""

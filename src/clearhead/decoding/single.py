@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from clearhead.blocks import Embedding, GatedFeedForward, Layer, LayerNorm, Memory, Stack, StandardFeedForward
@@ -210,13 +211,16 @@ class _Workspace:
         self.last: Floats = np.empty((beams, width), np.float32)
         self.qkv: Floats = np.empty((beams, 3 * inner), np.float32)
         self.query = _heads(self.qkv[:, :inner], layer.heads)
-        self.key_value: Floats = self.qkv.reshape(beams, 3, layer.heads, -1)[:, 1:].transpose(1, 2, 0, 3)  # (2, h, k, e)
+        self.key_value: Floats = self.qkv.reshape(beams, 3, layer.heads, -1)[:, 1:].transpose(
+            1, 2, 0, 3
+        )  # (2, h, k, e)
         self.turned = _pairs(self.qkv, 3 * layer.heads)[:, : 2 * layer.heads]
         """The pairs of queries and keys."""
         self.own = _Room(beams, inner, width, layer.heads)
         self.cross = _Room(beams, layer.cross_query.shape[1], width, layer.cross_heads)
         self.net = _Room(beams, layer.hidden, width)
         self.gate = _Gate(beams, layer.hidden, silu=layer.silu) if layer.gated else None
+        self.logits: Floats = np.empty((beams, decoder.lean.output.weight.shape[1]), np.float32)
 
 
 class SingleStepper:
@@ -243,6 +247,8 @@ class SingleStepper:
         self._length, self._room, self._beams = 0, 0, 0
         self._own: list[Floats] = []
         """Keys and values of each layer, (2, h, c, k, e)."""
+        self._pools: list[Floats] = []
+        """The same, over all slots, (2, h, c·k, e)."""
         self._others: Floats = np.empty((0, 0, 0), np.float32)
         """−∞ for slots of other beams' ancestors, (k, c, k)."""
         self._make_room(_ROOM, 1)
@@ -256,14 +262,14 @@ class SingleStepper:
             if old:
                 made[:, :, :length, :before] = old[number][:, :, :length]
             self._own.append(made)
+        self._pools = [made.reshape(*made.shape[:2], -1, made.shape[4]) for made in self._own]
         others: Floats = np.full((beams, room, beams), -np.inf, np.float32)
         others[np.arange(beams), length:, np.arange(beams)] = 0.0  # from now on, each beam has its own slots
         others[:before, :length, :before] = self._others[:, :length]
         self._others = others
         if beams != before:
             self._space = _Workspace(decoder, beams)
-            across = decoder.layers[0].cross_heads, beams, self._source[0][1].shape[1]
-            self._across = _Scores(*across)
+            self._across = _Scores(decoder.layers[0].cross_heads, beams, self._source[0][1].shape[1])
         self._room, self._beams = room, beams
         self._places = decoder.places(room) if decoder.placed else None
         self._phases, self._cross_phases = decoder.rotation.phases(room), decoder.across.phases(room)
@@ -280,19 +286,19 @@ class SingleStepper:
         among = _Scores(decoder.layers[0].heads, self._beams, slots)
         hidden = self._others[:, :length].reshape(self._beams, slots) if self._beams > 1 else None
         last = decoder.layers[-1]
-        for layer, memory, (keys, values) in zip(decoder.layers, self._own, self._source, strict=True):
+        everything = zip(decoder.layers, self._own, self._pools, self._source, strict=True)
+        for layer, memory, pool, (keys, values) in everything:
             # self-attention
             self._read(layer.around[0], own)
             product(own.seen, layer.qkv, space.qkv)
             if self._phases is not None:
                 np.multiply(space.turned, self._phases[length - 1], out=space.turned)
             memory[:, :, length - 1] = space.key_value
-            pool = memory.reshape(2, layer.heads, self._room * self._beams, -1)[:, :, :slots]
-            np.matmul(space.query, pool[0].swapaxes(1, 2), out=among.scores)
+            np.matmul(space.query, pool[0, :, :slots].swapaxes(1, 2), out=among.scores)
             if hidden is not None:
                 np.add(among.scores, hidden, out=among.scores)
             among.softmax()
-            np.matmul(among.weights, pool[1], out=own.heads)
+            np.matmul(among.weights, pool[1, :, :slots], out=own.heads)
             self._write(layer.around[0], own, cross.read)
             # cross-attention
             self._read(layer.around[1], cross)
@@ -312,9 +318,9 @@ class SingleStepper:
                 product(net.seen, layer.up, space.gate.both)
                 space.gate.open(net.inner)
             self._write(layer.around[2], net, space.last if layer is last else own.read)
-        return torch.from_numpy(decoder.lean.output.rows(self._ended()))[None]
+        return torch.from_numpy(decoder.lean.output.rows(self._ended(), space.logits))[None]
 
-    def _begin(self, tokens: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
+    def _begin(self, tokens: NDArray[np.int64]) -> None:
         """The embedding of tokens: where the first sublayer reads it, or without its mean in the sum of residuals."""
         decoder = self._decoder
         x = self._space.x if decoder.pre else self._space.own.read
