@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from clearhead.decoding import ModelStepper, SingleDecoder, lean_decoder, single_decoder
-from clearhead.decoding.single import _Norm
+from clearhead.decoding.arranged import Norm
 from tests.models.zoo import ORDERED, RECURRENT, VARIANTS, make
 from tests.shapes import shapes_are_known
 
@@ -117,8 +117,36 @@ def test_one_line_by_numpy_is_the_model_s_own(variant: str) -> None:
             torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-5)
             for stepper in steppers:
                 stepper.keep(torch.tensor([0]), None)
-    with pytest.raises(ValueError, match="one line with one beam"):
-        steppers[0].keep(torch.tensor([0]), torch.tensor([[0, 0]]))
+    with pytest.raises(ValueError, match="this stepper has one line"):
+        steppers[0].keep(torch.tensor([0, 0]))
+
+
+@pytest.mark.parametrize("variant", [*VARIANTS, *RECURRENT])
+@torch.inference_mode()
+def test_beams_of_one_line_by_numpy_are_the_model_s_own(variant: str) -> None:
+    """Contract 2, with beams that multiply twice, move, merge and stay, past the first doubling of the buffers."""
+    model, decoder = single(variant)
+    if decoder is None:
+        return
+    source = torch.randint(4, 40, (1, 7))
+    steppers: list[Any] = [decoder.reading(source), ModelStepper.reading(model, source, None)]
+    generator, beams = torch.Generator().manual_seed(1), 1
+    for number in range(70 if variant == "plain" else 12):
+        ids = torch.randint(0, 40, (1, beams), generator=generator)
+        mine, other = (stepper.step(ids) for stepper in steppers)
+        torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-5)
+        more = {1: 2, 3: 4}.get(number, beams)
+        parents = torch.randint(0, beams, (1, more), generator=generator)
+        if more == beams and number % 3 == 0:
+            parents = torch.arange(beams)[None]
+        beams = more
+        for stepper in steppers:
+            stepper.keep(torch.tensor([0]), parents)
+    # the wrong variant: beams that follow other parents must be noticed
+    ids = torch.randint(0, 40, (1, beams), generator=generator)
+    for stepper, other in zip(steppers, ([[0, 1, 2, 3]], [[3, 3, 3, 3]]), strict=True):
+        stepper.keep(torch.tensor([0]), torch.tensor(other))
+    assert not torch.allclose(steppers[0].step(ids), steppers[1].step(ids), atol=1e-3)
 
 
 @torch.inference_mode()
@@ -140,12 +168,12 @@ def test_one_line_by_numpy_has_biases_gains_and_an_output_bias(monkeypatch: pyte
             return decoder.reading(source).step(token).clone()
 
         torch.testing.assert_close(found(), wanted, atol=1e-5, rtol=1e-5)
-        right = _Norm.__init__
+        right = Norm.__init__
 
         def without_shift(self: Any, norm: Any, right: Any = right) -> None:
             right(self, norm)
             self.shift = self.shift * 0
 
         with monkeypatch.context() as wrong:
-            wrong.setattr(_Norm, "__init__", without_shift)
+            wrong.setattr(Norm, "__init__", without_shift)
             assert not torch.allclose(found(), wanted, atol=1e-3)

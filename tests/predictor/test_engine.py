@@ -65,6 +65,33 @@ def test_the_length_penalty_of_the_settings_ranks_hypotheses() -> None:
         assert one.score != pytest.approx(one.log_probability)
 
 
+SEARCHES: list[dict[str, Any]] = [
+    {"beam_size": 1},
+    {"beam_size": 2, "min_length": 4},
+    {"beam_size": 4, "length_penalty": 1.5, "no_repeat_ngram_size": 1},
+    {"beam_size": 5, "banned": [20, 21], "prefix": [9, 9]},
+]
+
+
+@pytest.mark.parametrize("variant", ["plain", "post norm", "feedforward gated", "rope in neighbours, and across"])
+@pytest.mark.parametrize("settings", SEARCHES)
+def test_one_line_has_the_n_best_of_the_batch_decoder(
+    variant: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stepper for one line, against the one for batches: all hypotheses, their order and their scores."""
+    model = make("seq2seq", variant)
+    spec = DecodingSpec(max_length=70, **settings)
+    mine = Engine(model)
+    found = mine.search([LINES[1]], spec, scored=True)[0]
+    assert mine._single is not None
+    monkeypatch.setattr("clearhead.predictor.engine.single_decoder", lambda _: None)
+    other = Engine(model)
+    expected = other.search([LINES[1]], spec, scored=True)[0]
+    assert other._single is None
+    assert [one.tokens for one in found] == [one.tokens for one in expected]
+    assert [one.score for one in found] == pytest.approx([one.score for one in expected], rel=1e-5)
+
+
 @pytest.mark.parametrize("settings", [{"beam_size": 1}, {"beam_size": 3}, {"sample": True, "seed": 4}])
 def test_every_line_gets_its_own_answer_whatever_the_batches_are(settings: dict[str, Any]) -> None:
     """Lines are sorted by length and decoded together; each answer is that of the line alone, with its number."""

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
 
 from clearhead.decoding.best import best_places
 from clearhead.decoding.rules import Rules
@@ -98,14 +97,15 @@ def beam_search(
     while lines:
         logits = stepper.step(ids).cpu()  # (b, k, V)
         size = logits.shape[2]
-        scores = logits.log_softmax(-1)
+        scores = logits.float().log_softmax(-1)
         if not rules.plain:
             rules.forbid(scores, [line.number for line in lines], length, [line.beams for line in lines], eos)
-        values, places = _best(scores, sums, 2 * width)
+        totals = scores.add_(sums[:, :, None]).flatten(1).numpy()  # (b, k·V)
         length += 1
         kept, beams, tokens, new_sums = [], [], [], []
         for row, line in enumerate(lines):
-            going = line.advance(_candidates(values[row], places[row], size), eos, length_penalty(length, alpha))
+            best = [(value, *divmod(place, size)) for value, place in best_places(totals[row], 2 * width)]
+            going = line.advance(best, eos, length_penalty(length, alpha))
             if going is None:
                 results[line.number] = line.finished
                 if tree is not None:
@@ -120,21 +120,3 @@ def beam_search(
             ids, sums = torch.tensor(tokens), torch.tensor(new_sums)
             stepper.keep(torch.tensor(kept), torch.tensor(beams))
     return results
-
-
-def _best(scores: Tensor, sums: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The ``count`` best continuations of each line, over all its beams: (b, count) sums and places in k·V.
-
-    The best of each beam are found first: nothing else can be among the best of the line.
-    """
-    _, beams, size = scores.shape
-    values, tokens = (part.view(-1, beams, part.shape[1]) for part in best_places(scores.flatten(0, 1), count))
-    values, which = (values + sums[:, :, None]).flatten(1).topk(min(count, beams * tokens.shape[2]), dim=-1)
-    places = (tokens + torch.arange(beams)[:, None] * size).flatten(1).gather(1, which)
-    return values, places
-
-
-def _candidates(values: Tensor, places: Tensor, size: int) -> list[Candidate]:
-    """All continuations with log p > −∞, the best first."""
-    pairs = zip(values.tolist(), places.tolist(), strict=True)
-    return [(value, *divmod(place, size)) for value, place in pairs if value > -torch.inf]

@@ -1,19 +1,24 @@
 """Argmax and top-k over many values, faster than torch's on a CPU.
 
-torch finds the maximum of a row with vector instructions, but its index one value at a time. So for a top-k, rows are
-cut into blocks: the maximum of each block is found fast, and only blocks that can contain the best values are searched.
+torch finds the maximum of a row with vector instructions, but its index one value at a time. So for a top-k, a row is
+cut into columns, whose maxima are found fast: c of them are at least as large as the c-th, so that nothing below it is
+among the c best values, and few values are not below it.
 
-Shapes: r rows, V values of a row, c indices wanted.
+Shapes: r rows, V values of a row, c values wanted.
 """
 
+from typing import Any
+
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
-BLOCK = 64
-"""Values per block."""
-FROM = 1024
-"""Fewest values per row for which blocks are faster."""
+COLUMN = 64
+"""Values per column."""
+LOWEST = float(np.finfo(np.float32).min)
+"""The lowest value but −∞."""
 
 
 def best_place(values: Float[Tensor, "r V"]) -> Int[Tensor, "r"]:
@@ -26,35 +31,16 @@ def best_place(values: Float[Tensor, "r V"]) -> Int[Tensor, "r"]:
     return torch.from_numpy(values.numpy().argmax(-1))
 
 
-def best_places(values: Float[Tensor, "r V"], count: int) -> tuple[Float[Tensor, "r c"], Int[Tensor, "r c"]]:
-    """The ``count`` largest values of each row, the largest first, and their indices.
+def best_places(row: NDArray[Any], count: int) -> list[tuple[float, int]]:
+    """The ``count`` largest values of a row and their indices, the largest first; of equal ones, the first.
 
-    No value outside the ``count`` blocks with the largest maxima can be among them.
+    There are fewer if not so many are above −∞.
     """
-    if values.shape[1] < max(FROM, 2 * count * BLOCK):
-        best = values.topk(min(count, values.shape[1]), dim=-1)
-        return best.values, best.indices
-    inside, places = _inside(values, _block_maxima(values).topk(count, dim=-1).indices)
-    best = inside.topk(count, dim=-1)
-    return best.values, places.gather(1, best.indices)
-
-
-def _block_maxima(values: Float[Tensor, "r V"]) -> Float[Tensor, "r m"]:
-    """The largest value of each block; the last block may be shorter."""
-    whole = values.shape[1] // BLOCK * BLOCK
-    maxima: Tensor = values[:, :whole].view(len(values), -1, BLOCK).amax(-1)
-    if whole == values.shape[1]:
-        return maxima
-    return torch.cat((maxima, values[:, whole:].amax(-1, keepdim=True)), dim=1)
-
-
-def _inside(
-    values: Float[Tensor, "r V"], blocks: Int[Tensor, "r m"]
-) -> tuple[Float[Tensor, "r n"], Int[Tensor, "r n"]]:
-    """The values in these blocks, and their indices; −∞ past the end of a row."""
-    size = values.shape[1]
-    places = (blocks[:, :, None] * BLOCK + torch.arange(BLOCK)).flatten(1)
-    if size % BLOCK == 0:
-        return values.gather(1, places), places
-    inside = values.gather(1, places.clamp(max=size - 1))
-    return inside.masked_fill_(places >= size, -torch.inf), places
+    bound, columns = LOWEST, len(row) // COLUMN
+    if columns > count:
+        maxima = row[: columns * COLUMN].reshape(COLUMN, columns).max(axis=0)
+        bound = max(bound, float(np.partition(maxima, -count)[-count]))
+    places = np.flatnonzero(row >= bound)
+    found = row[places]
+    order = np.argsort(-found, kind="stable")[:count]
+    return list(zip(found[order].tolist(), places[order].tolist(), strict=True))

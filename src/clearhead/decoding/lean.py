@@ -9,10 +9,9 @@ Shapes: b lines, k beams of a line, r = b·k rows, h heads, n source tokens, t t
 t·k slots, d features, e features of a head, V entries of the vocabulary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -21,6 +20,7 @@ from torch import Tensor, nn
 from clearhead.attention import MultiHeadAttention
 from clearhead.attention.score import divisor
 from clearhead.blocks import AddNorm, Embedding, GatedFeedForward, Layer, LayerNorm, Memory, Stack, StandardFeedForward
+from clearhead.decoding.products import Linear, linear
 from clearhead.models import Seq2Seq
 from clearhead.positions import RelativePosition
 
@@ -98,12 +98,7 @@ class LeanDecoder:
         self.cross_turning = decoder.cross_scheme if _rotates(decoder.cross_scheme) else None
         self.final_norm: Map = _identity if decoder.final_norm is None else _norm(decoder.final_norm)
         weight, bias = model.output.weight.detach() * model.output.scale, model.output.bias
-        self.output_rows = torch.cat(
-            (weight, weight.new_zeros(len(weight), 1) if bias is None else bias.detach()[:, None]), 1
-        )
-        self.output_rows = self.output_rows.T.contiguous()
-        """The output matrix with the bias as its last row, (d + 1, V)."""
-        self.output = _logits(self.output_rows[:-1], None if bias is None else self.output_rows[-1])
+        self.output = Linear(weight.T, None if bias is None else bias.detach())
 
     def current(self) -> bool:
         """Whether the model still has the same weights and is still supported."""
@@ -111,7 +106,7 @@ class LeanDecoder:
 
     def _count_changes(self) -> list[tuple[int, int]]:
         # a tensor made in inference mode has no version, and is not meant to change
-        return [(part.data_ptr(), 0 if part.is_inference() else part._version) for part in self.model.parameters()]
+        return [(part.data_ptr(), 0 if part.is_inference() else part._version) for part in _parameters(self.model)]
 
     def key_values(self, memory: Memory) -> list[tuple[Tensor, Tensor]]:
         """Keys (b, h, e, n) and values (b, h, n, e) of the source, for each layer."""
@@ -121,6 +116,16 @@ class LeanDecoder:
     def reading(self, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> "LeanStepper":
         """Encode these sources and return a stepper."""
         return LeanStepper(self, source, valid)
+
+
+def _parameters(module: nn.Module) -> Iterator[Tensor]:
+    """All parameters; torch's own way takes as long as decoding a token."""
+    for parameter in module._parameters.values():
+        if parameter is not None:
+            yield parameter
+    for part in module._modules.values():
+        if part is not None:
+            yield from _parameters(part)
 
 
 class _LeanLayer:
@@ -133,40 +138,17 @@ class _LeanLayer:
         assert around_cross is not None
         assert isinstance(own.query, nn.Linear)
         self.heads, self.size, self.cross_heads = own.heads, own.query.out_features // own.heads, cross.heads
-        self.qkv = _linear(own.query, own.key, own.value, scales=(scale_of(own), 1.0, 1.0))
-        self.out = _linear(own.output)
-        self.cross_query = _linear(cross.query, scales=(scale_of(cross),))
-        self.cross_key_value = _linear(cross.key, cross.value)
-        self.cross_out = _linear(cross.output)
+        self.qkv = linear(own.query, own.key, own.value, scales=(scale_of(own), 1.0, 1.0))
+        self.out = linear(own.output)
+        self.cross_query = linear(cross.query, scales=(scale_of(cross),))
+        self.cross_key_value = linear(cross.key, cross.value)
+        self.cross_out = linear(cross.output)
         self.feedforward = _feedforward(layer.feedforward)
         self.around = [_around(part) for part in (layer.around_attention, around_cross, layer.around_feedforward)]
 
 
 def _identity(x: Tensor) -> Tensor:
     return x
-
-
-def _linear(*maps: nn.Module, scales: tuple[float, ...] = (1.0, 1.0)) -> Map:
-    """x ↦ xWᵀ + b of one linear map, or of several concatenated, each multiplied by its scale."""
-    weights, biases = [], []
-    for part, scale in zip(maps, scales, strict=False):
-        assert isinstance(part, nn.Linear)
-        weights.append(part.weight.detach() * scale)
-        biases.append((part.weight.new_zeros(part.out_features) if part.bias is None else part.bias.detach()) * scale)
-    weight, bias = torch.cat(weights).T.contiguous(), torch.cat(biases)  # (in, out)
-    return lambda x: torch.addmm(bias, x, weight)
-
-
-def _logits(weight: Float[Tensor, "d V"], bias: Float[Tensor, "V"] | None) -> Map:
-    """x ↦ xW + b. On one thread, NumPy's product is faster than torch's for several rows and a wide matrix."""
-
-    def logits(x: Tensor) -> Tensor:
-        if len(x) == 1 or torch.get_num_threads() > 1 or x.dtype is not torch.float32:
-            return torch.mm(x, weight) if bias is None else torch.addmm(bias, x, weight)
-        y = torch.from_numpy(np.dot(x.numpy(), weight.numpy()))
-        return y if bias is None else y.add_(bias)
-
-    return logits
 
 
 def scale_of(attention: MultiHeadAttention) -> float:
@@ -190,10 +172,10 @@ def _around(part: AddNorm) -> tuple[Map, Map]:
 
 def _feedforward(module: nn.Module) -> Map:
     if isinstance(module, StandardFeedForward):
-        up, down, activation = _linear(module.up), _linear(module.down), module.activation
+        up, down, activation = linear(module.up), linear(module.down), module.activation
         return lambda x: down(up(x).relu_() if activation is F.relu else activation(up(x)))
     if isinstance(module, GatedFeedForward):
-        both, down, activation = _linear(module.gate, module.up), _linear(module.down), module.activation
+        both, down, activation = linear(module.gate, module.up), linear(module.down), module.activation
 
         def gated(x: Tensor) -> Tensor:
             gate, through = both(x).chunk(2, dim=-1)

@@ -186,7 +186,7 @@ class Engine:
         check(len(lines), min(FIRST, max(rules.longest)))
         check(len(lines), max(rules.shortest, default=1))
         self._require_memory(1, 1, tokens, max(rules.longest))  # do not begin an answer that cannot be finished
-        return _Writing(GuardedStepper(self._stepper(lines, beams), check), rules, fed, self.eos, sampler)
+        return _Writing(GuardedStepper(self._stepper(lines), check), rules, fed, self.eos, sampler)
 
     def _repetitions(self, read: list[list[int]], sources: list[list[int]], spec: DecodingSpec) -> Repetitions:
         return Repetitions(
@@ -247,7 +247,7 @@ class Engine:
             what = f"answering ({size})"
             require_memory(needed, what, way_out)
 
-    def _stepper(self, lines: list[list[int]], beams: int) -> Stepper:
+    def _stepper(self, lines: list[list[int]]) -> Stepper:
         if isinstance(self.model, LanguageModel):
             return ModelStepper.prompted(self.model, lines)
         ids, valid = padded(lines)
@@ -256,7 +256,7 @@ class Engine:
             self._single = None if self._lean is None else single_decoder(self._lean)
         if self._lean is None:
             return ModelStepper.reading(self.model, ids, valid)
-        if self._single is not None and len(lines) == beams == 1:
+        if self._single is not None and len(lines) == 1:
             return self._single.reading(ids)
         return self._lean.reading(ids, valid)
 

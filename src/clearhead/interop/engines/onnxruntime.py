@@ -33,8 +33,7 @@ class OnnxRuntimeEngine(ForeignEngine):
     def _open(self) -> "_Graphs":
         return _Graphs(self.folder)
 
-    def _stepper(self, lines: list[list[int]], beams: int) -> Stepper:
-        del beams  # every beam is a row
+    def _stepper(self, lines: list[list[int]]) -> Stepper:
         graphs: _Graphs = self._library()
         return OnnxStepper(graphs, lines, prompts=isinstance(self.model, LanguageModel))
 
