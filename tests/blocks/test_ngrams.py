@@ -74,3 +74,17 @@ def test_rows_are_spread_over_the_whole_table() -> None:
     used = module.rows(ids)[0, 1:-1] % 200  # (400, 3)
     for number in range(3):
         assert 150 < len(used[:, number].unique()) <= 200
+
+
+def test_whole_rows_are_dropped_while_training_alone() -> None:
+    """A row is 0 or, as the mean is preserved, doubled; dropping single features would mix both in a row."""
+    torch.manual_seed(1)
+    module = NgramEmbedding(reach=2, buckets=97, width=3, out_width=24, dropout=0.5)
+    with torch.no_grad():
+        module.project.weight.copy_(torch.eye(24))
+    ids = torch.arange(4, 44).view(2, 20)
+    kept = module.eval()(ids).view(-1, 3)
+    trained = module.train()(ids).view(-1, 3)
+    dropped = (trained == 0).all(dim=1)
+    torch.testing.assert_close(trained[~dropped], 2 * kept[~dropped])
+    assert 0.35 < dropped.float().mean() < 0.65

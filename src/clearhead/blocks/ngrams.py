@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from clearhead.blocks.dropout import Dropout
 from clearhead.constants import ngrams_within
 
 _PRIME, _FACTOR = 2**31 - 1, 506_952_114
@@ -30,14 +31,16 @@ class NgramEmbedding(nn.Module):
         buckets: rows of the table for each of the k.
         width: features of a row.
         out_width: features of a token, d.
+        dropout: probability of dropping a whole row during training, as if its n-gram were unknown. Default: 0.
     """
 
-    def __init__(self, *, reach: int, buckets: int, width: int, out_width: int) -> None:
+    def __init__(self, *, reach: int, buckets: int, width: int, out_width: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.reach, self.buckets = reach, buckets
         count = ngrams_within(reach)
         self.table = nn.Embedding(count * buckets, width)
         self.project = nn.Linear(count * width, out_width, bias=False)
+        self.drop = Dropout(dropout)
 
     def extra_repr(self) -> str:
         return f"up to {self.reach} tokens to either side, {self.buckets:,} rows each"
@@ -58,5 +61,8 @@ class NgramEmbedding(nn.Module):
 
     def forward(self, ids: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n d"]:
         """A vector for the surroundings of each token; ``valid`` is False for padding. Default: no padding."""
-        found: Tensor = self.project(self.table(self.rows(ids, valid)).flatten(2))  # (b, n, k, w) → (b, n, d)
+        rows: Tensor = self.table(self.rows(ids, valid))  # (b, n, k, w)
+        if self.training and self.drop.p:
+            rows = rows * self.drop(rows.new_ones(rows.shape[:3])).unsqueeze(-1)
+        found: Tensor = self.project(rows.flatten(2))  # (b, n, d)
         return found

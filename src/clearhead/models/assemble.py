@@ -74,8 +74,7 @@ def make_ngrams(spec: TransformerSpec, tokens: nn.Embedding | Patches) -> NgramE
     """Make the table of n-grams, if the stack is an encoder that has one."""
     if not isinstance(spec, TransformerEncoderSpec) or not spec.ngrams.reach:
         return None
-    reach, buckets, width = spec.ngrams.reach, spec.ngrams.buckets, spec.ngrams.width
-    return NgramEmbedding(reach=reach, buckets=buckets, width=width, out_width=tokens.embedding_dim)
+    return NgramEmbedding(**spec.ngrams.model_dump(), out_width=tokens.embedding_dim)
 
 
 def make_embedding(

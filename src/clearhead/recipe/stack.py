@@ -47,6 +47,8 @@ class NgramsSpec(Spec):
     """Rows of the table for each of the (reach + 1)² − 1 n-grams of a token; a hash says which row one has."""
     width: Count = 64
     """Features of a row; one linear map leads from all n-grams of a token to its width."""
+    dropout: Rate = 0.0
+    """How often a row is dropped while training, as if its n-gram were unknown: many of those in new lines are."""
 
 
 class StackSpec(KindSpec):
