@@ -206,7 +206,9 @@ class _Workspace:
     def __init__(self, decoder: SingleDecoder, beams: int) -> None:
         layer, width = decoder.layers[0], decoder.width
         inner = layer.qkv.shape[1] // 3
+        self.times = np.dot if beams == 1 else product
         self.x: Floats = np.empty((beams, width), np.float32)
+        self.row: Floats = self.x[0]
         self.y: Floats = np.empty((beams, width), np.float32)
         self.last: Floats = np.empty((beams, width), np.float32)
         self.qkv: Floats = np.empty((beams, 3 * inner), np.float32)
@@ -280,7 +282,7 @@ class SingleStepper:
         if self._length == self._room:
             self._make_room(2 * self._room, self._beams)
         self._length = length = self._length + 1
-        own, cross, net = space.own, space.cross, space.net
+        own, cross, net, times = space.own, space.cross, space.net, space.times
         self._begin(ids[0].numpy())
         slots = length * self._beams
         among = _Scores(decoder.layers[0].heads, self._beams, slots)
@@ -290,7 +292,7 @@ class SingleStepper:
         for layer, memory, pool, (keys, values) in everything:
             # self-attention
             self._read(layer.around[0], own)
-            product(own.seen, layer.qkv, space.qkv)
+            times(own.seen, layer.qkv, space.qkv)
             if self._phases is not None:
                 np.multiply(space.turned, self._phases[length - 1], out=space.turned)
             memory[:, :, length - 1] = space.key_value
@@ -302,7 +304,7 @@ class SingleStepper:
             self._write(layer.around[0], own, cross.read)
             # cross-attention
             self._read(layer.around[1], cross)
-            product(cross.seen, layer.cross_query, cross.inner)
+            times(cross.seen, layer.cross_query, cross.inner)
             if self._cross_phases is not None:
                 np.multiply(cross.pairs, self._cross_phases[length - 1], out=cross.pairs)
             np.matmul(cross.heads, keys, out=self._across.scores)
@@ -312,10 +314,10 @@ class SingleStepper:
             # feed-forward
             self._read(layer.around[2], net)
             if space.gate is None:
-                product(net.seen, layer.up, net.inner)
+                times(net.seen, layer.up, net.inner)
                 np.maximum(net.inner, _ZERO, out=net.inner)
             else:
-                product(net.seen, layer.up, space.gate.both)
+                times(net.seen, layer.up, space.gate.both)
                 space.gate.open(net.inner)
             self._write(layer.around[2], net, space.last if layer is last else own.read)
         return torch.from_numpy(decoder.lean.output.rows(self._ended(), space.logits))[None]
@@ -340,9 +342,8 @@ class SingleStepper:
 
     def _normalise(self, eps: float, out: Floats) -> None:
         """x/√(mean of x² + ε) of every row x, whose mean is 0."""
-        x = self._space.x
-        if len(x) == 1:
-            row = x[0]
+        x, row = self._space.x, self._space.row
+        if self._beams == 1:
             np.multiply(x, 1.0 / math.sqrt(np.dot(row, row) / len(row) + eps), out=out)
         else:
             squares: Floats = np.vecdot(x, x)
@@ -352,10 +353,10 @@ class SingleStepper:
         """Add what a sublayer gives; with norms after the sublayers, normalise the sum."""
         x, y = self._space.x, self._space.y
         if part.adds:
-            product(room.all, part.write, x)
+            self._space.times(room.all, part.write, x)
             self._normalise(part.norm.eps, after)
             return
-        product(room.given, part.write, y)
+        self._space.times(room.given, part.write, y)
         if self._decoder.pre:
             np.add(x, y, out=x)
             return
