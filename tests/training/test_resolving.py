@@ -71,6 +71,18 @@ def test_dropout_grows_with_parameters_and_passes_for_each_token(tmp_path: Path)
     assert rates(prepared(_folders(tmp_path, 4)[3])) == {0.3}
 
 
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [(["training.steps=5"], 0.0), ([], 0.3), (["model.encoder.ngrams.dropout=0.1"], 0.1)],
+)
+def test_rows_of_n_grams_are_dropped_where_data_are_seen_often(
+    settings: list[str], expected: float, tmp_path: Path
+) -> None:
+    ngrams = ["model.encoder.ngrams.reach=1", "model.encoder.ngrams.buckets=4"]
+    model: Any = prepared(tmp_path, *ngrams, *settings).model
+    assert model.encoder.ngrams.dropout == expected
+
+
 def test_dropout_that_is_said_stays(tmp_path: Path) -> None:
     recipe = prepared(tmp_path, "model.dropout.residual=0.07")
     assert rates(recipe) == {0.07}

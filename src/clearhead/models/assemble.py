@@ -74,7 +74,8 @@ def make_ngrams(spec: TransformerSpec, tokens: nn.Embedding | Patches) -> NgramE
     """Make the table of n-grams, if the stack is an encoder that has one."""
     if not isinstance(spec, TransformerEncoderSpec) or not spec.ngrams.reach:
         return None
-    return NgramEmbedding(**spec.ngrams.model_dump(), out_width=tokens.embedding_dim)
+    ngrams = spec.ngrams.with_dropout(0.0)  # auto is resolved when training is prepared
+    return NgramEmbedding(**ngrams.model_dump(), out_width=tokens.embedding_dim)
 
 
 def make_embedding(

@@ -47,8 +47,13 @@ class NgramsSpec(Spec):
     """Rows of the table for each of the (reach + 1)² − 1 n-grams of a token; a hash says which row one has."""
     width: Count = 64
     """Features of a row; one linear map leads from all n-grams of a token to its width."""
-    dropout: Rate = 0.0
-    """How often a row is dropped while training, as if its n-gram were unknown: many of those in new lines are."""
+    dropout: Rate | Literal["auto"] = "auto"
+    """How often a row is dropped while training, as if its n-gram were unknown, as many of those in new lines are;
+    auto: 0.3 where `dropout.residual = auto` is not 0, so that a table that is seen often is not learnt by heart."""
+
+    def with_dropout(self, rate: float) -> Self:
+        """The same table, with its dropout resolved if that is ``auto``, for a stack whose own dropout is ``rate``."""
+        return self.replaced(dropout=0.3 if rate else 0.0) if self.dropout == "auto" else self
 
 
 class StackSpec(KindSpec):
@@ -234,6 +239,10 @@ class TransformerEncoderSpec(TransformerSpec, EncoderSpec):
     kind: Literal["transformer"] = "transformer"
     ngrams: NgramsSpec = NgramsSpec()
     """What is added to the embeddings for the tokens around each token."""
+
+    def with_dropout(self, rate: float) -> Self:
+        """The same stack, with this rate wherever its dropout is ``auto``, and that of n-grams resolved."""
+        return super().with_dropout(rate).replaced(ngrams=self.ngrams.with_dropout(rate))
 
     def refusals(self, patches: PatchesSpec | None = None) -> Iterator[tuple[str, str]]:
         """N-grams need tokens, beside what any stack cannot do."""
