@@ -1,8 +1,8 @@
 """Products of a few rows with the matrices of a decoder, faster than torch's on one thread.
 
 Up to a size, OpenBLAS (NumPy's) multiplies without first copying the matrix into another layout. For a few rows the
-copy takes longer than the product, so a wide matrix is read in panels of columns that stay below this size: 4 rows ×
-512 × 2,048 take a fifth of the time. Every sum is still the same float32 sum over the same features.
+copy takes longer than the product, so a wide matrix is read in panels of columns that stay below this size. Every sum
+is still a float32 sum over the same features.
 
 Shapes: r rows, i features in, o features out.
 """
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 Floats = NDArray[np.float32]
 _SMALL = 1_000_000
-"""r·i·o up to which nothing is copied."""
+"""r·i·o up to which nothing is copied, as timings on one processor with AVX-512 suggest; elsewhere it may be another."""
 _NARROW = 64
 """Fewest columns of a panel that is worth its call."""
 
