@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 Floats = NDArray[np.float32]
 _SMALL = 1_000_000
-"""r·i·o up to which nothing is copied, as timings on one processor with AVX-512 suggest; elsewhere it may be another."""
+"""r·i·o up to which nothing is copied, as timings on one processor with AVX-512 suggest; elsewhere it may differ."""
 _NARROW = 64
 """Fewest columns of a panel that is worth its call."""
 
