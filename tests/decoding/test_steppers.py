@@ -14,7 +14,7 @@ LEFT_TO_THE_MODEL = {"hard", "additive", "multiplicative", "no projections, no W
 LEFT_TO_THE_MODEL |= {"another width out", "another width out, pre"}
 LEFT_TO_THE_MODEL |= {"grouped queries", "multi-query", "capped scores, norms on both sides", "rope of some features"}
 LEFT_TO_THE_MODEL |= {"norms of q and k times 1 + w"}
-LEFT_TO_THE_MODEL |= {"position shaw", "Shaw keys", "Shaw values"} | set(ORDERED)
+LEFT_TO_THE_MODEL |= {"position shaw", "Shaw keys", "Shaw values"} | set(ORDERED) - {"n-grams"}  # of the encoder
 LEFT_TO_THE_MODEL |= {variant for variant in RECURRENT if variant != "recurrent to Transformer"}
 
 
