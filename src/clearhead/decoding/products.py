@@ -16,6 +16,10 @@ from torch import Tensor, nn
 Floats = NDArray[np.float32]
 _SMALL = 1_000_000
 """r·i·o up to which nothing is copied, as timings on one processor with AVX-512 suggest; elsewhere it may differ."""
+_FEW = 8
+"""Rows up to which panels, and NumPy for narrow matrices, are worth it."""
+_WIDE = 2048
+"""Columns from which NumPy is faster than torch for more rows, too."""
 _NARROW = 64
 """Fewest columns of a panel that is worth its call."""
 
@@ -28,7 +32,7 @@ def product(x: Floats, weight: Floats, out: Floats) -> None:
         return
     outer = weight.shape[1]
     most = _SMALL // (rows * inner)
-    if most >= outer or most < _NARROW:
+    if rows > _FEW or most >= outer or most < _NARROW:
         np.matmul(x, weight, out=out)
         return
     panels = -(-outer // most)
@@ -59,8 +63,9 @@ class Linear:
             self._bias: Floats | None = None if bias is None else bias.numpy()
 
     def __call__(self, x: Float[Tensor, "r i"]) -> Float[Tensor, "r o"]:
-        """By torch, if it has several threads or other numbers, else by NumPy."""
-        if torch.get_num_threads() > 1 or x.dtype is not torch.float32:
+        """By torch, if it has several threads, other numbers, or many rows and few columns, else by NumPy."""
+        many = len(x) > _FEW and self.weight.shape[1] < _WIDE
+        if many or torch.get_num_threads() > 1 or x.dtype is not torch.float32:
             return torch.mm(x, self.weight) if self.bias is None else torch.addmm(self.bias, x, self.weight)
         return torch.from_numpy(self.rows(x.detach().numpy()))
 
