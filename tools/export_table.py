@@ -14,7 +14,6 @@ rounds, layer by layer, so the page also has the difference in float64, which a 
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +43,6 @@ largest |Δ| of logits, or of an encoder's last states, between the imported mod
 float64, also where transformers asks for float32, the same models agree as the column after it says. What is left there
 comes from what both compute in float32 before, such as the angles of rotations.
 
-"""
-AFTER = """
-Divided by the largest number of its comparison, no parity of these folders is above {parity[0]:.1e} ({parity[1]}), and
-no difference of their exports is above {export[0]:.1e} ({export[1]}).
 """
 ARCHITECTURES = (
     *("marian", "bart", "mbart", "m2m100", "t5", "bert", "bert_classifier", "roberta", "roberta_classifier"),
@@ -143,15 +138,7 @@ def _wide(value: Any) -> Any:
     return torch.float64 if value is torch.float32 else value
 
 
-@dataclass
-class Shares:
-    """The largest differences as parts of the largest numbers, and whose they are."""
-
-    parity: tuple[float, str] = (0.0, "")
-    export: tuple[float, str] = (0.0, "")
-
-
-def cells(name: str, file: Path, folder: Path, shares: Shares) -> Iterator[str]:
+def cells(file: Path, folder: Path) -> Iterator[str]:
     """What each target makes of a model file or of a folder of Hugging Face."""
     for target in TARGETS:
         try:
@@ -163,9 +150,7 @@ def cells(name: str, file: Path, folder: Path, shares: Shares) -> Iterator[str]:
             yield f"**fails**: {type(error).__name__}"
             continue
         form = f" ({exported.form})" if target == "huggingface" else ""
-        agreement = exported.agreement
-        shares.export = max(shares.export, (agreement.worst / agreement.largest, f"{name}, {target}"))
-        yield f"{agreement.worst:.1e}{form}"
+        yield f"{exported.agreement.worst:.1e}{form}"
 
 
 def table(names: list[str]) -> Iterator[str]:
@@ -176,10 +161,10 @@ def table(names: list[str]) -> Iterator[str]:
         with tempfile.TemporaryDirectory() as place:
             file = Path(place) / "model.safetensors"
             clearhead.save_model(saved(MODELS[name]), file)
-            yield f"| {name} | {' | '.join(cells(name, file, Path(place), Shares()))} |"
+            yield f"| {name} | {' | '.join(cells(file, Path(place)))} |"
 
 
-def architectures(names: list[str], shares: Shares) -> Iterator[str]:
+def architectures(names: list[str]) -> Iterator[str]:
     """The lines of the table of Hugging Face's architectures, as they are ready."""
     from tests.interop import references
 
@@ -197,14 +182,13 @@ def architectures(names: list[str], shares: Shares) -> Iterator[str]:
             model.save_pretrained(folder)
             ours = load_huggingface(folder).model
             parameters = f"{sum(part.numel() for part in ours.parameters()):,}"
-            form, (worst, largest) = type(model).__name__, parity(model, ours)
-            shares.parity = max(shares.parity, (worst / largest, form))
+            worst, largest = parity(model, ours)
             model.double()
             ours.double()
             with InFloat64():
                 exact, _ = parity(model, ours)
-            shown = [form, parameters, f"{largest:.3g}", f"{worst:.1e}", f"{exact:.1e}"]
-            yield f"| {' | '.join((*shown, *cells(form, folder, Path(place), shares)))} |"
+            shown = [type(model).__name__, parameters, f"{largest:.3g}", f"{worst:.1e}", f"{exact:.1e}"]
+            yield f"| {' | '.join((*shown, *cells(folder, Path(place))))} |"
 
 
 @torch.no_grad()
@@ -237,15 +221,12 @@ def main() -> None:
     def chosen(names: Iterable[str]) -> list[str]:
         return [name for name in names if not asked or any(name.startswith(word) for word in asked)]
 
-    lines, shares = [], Shares()
-    parts = ((HEAD, table(chosen(MODELS))), (BETWEEN, architectures(chosen(ARCHITECTURES), shares)))
-    for heading, rows in parts:
+    lines = []
+    for heading, rows in ((HEAD, table(chosen(MODELS))), (BETWEEN, architectures(chosen(ARCHITECTURES)))):
         lines.append(heading.rstrip("\n") + "\n")
         for line in rows:
             print(line, flush=True)
             lines.append(line)
-    lines.append(AFTER.format(parity=shares.parity, export=shares.export).rstrip("\n"))
-    print(lines[-1])
     if not asked:
         write_whole(PAGE, ("\n".join(lines) + "\n").encode())
 
