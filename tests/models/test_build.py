@@ -117,6 +117,20 @@ def test_initialisation() -> None:
     assert float(across.std()) == pytest.approx(0.02 / math.sqrt(6), rel=0.1)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["xavier", "normal"])
+def test_ngrams_say_nothing_before_they_are_seen(kind: str) -> None:
+    """A fresh table adds 0, as a dropped row does; with numbers in it, the model reads something else."""
+    small = read_recipe("small", "model.layers=1", "model.encoder.ngrams.reach=1", f"model.init.kind={kind}")
+    model: Any = build(small, seed=1).eval()
+    ngrams, ids = model.encoder.embedding.ngrams, torch.randint(4, 200, (2, 6))
+    assert not ngrams(ids).any()
+    assert ngrams.project.weight.any()  # else no row would ever have a gradient
+    before = model(ids, ids)
+    ngrams.table.weight.normal_()
+    assert not torch.equal(model(ids, ids), before)
+
+
 def test_dropout_stands_where_the_recipe_puts_it() -> None:
     """Each place alone makes training outputs random; all at zero, training equals evaluation."""
     ids = torch.randint(4, 200, (2, 6))

@@ -15,7 +15,15 @@ from torch import Tensor
 
 from clearhead.attention.blockwise import Distances
 from clearhead.attention.once import once
-from clearhead.positions import DistanceBias, RelativePosition, Tables, last_positions, neighbouring_distances
+from clearhead.positions import (
+    DistanceBias,
+    RelativePosition,
+    Tables,
+    Turns,
+    is_exporting,
+    last_positions,
+    neighbouring_distances,
+)
 
 
 def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> Bool[Tensor, "n m"]:
@@ -28,7 +36,7 @@ def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> 
 
 
 class Shared:
-    """Masks and tile contexts that all layers of a stack use, so that each is computed once per forward pass.
+    """Masks, rotations and tile contexts that all layers of a stack use, so that each is computed once per forward pass.
 
     This only saves time. Every entry follows from its key and from the context, so results do not depend on what is
     stored here, or in which order it was asked for.
@@ -37,6 +45,7 @@ class Shared:
     def __init__(self) -> None:
         self._masks: list[tuple[tuple[int, int], Bool[Tensor, ...] | None]] = []  # symbolic sizes cannot be dict keys
         self._tiles: dict[tuple[RelativePosition | None, tuple[int, int]], AttentionContext] = {}
+        self._turns: list[tuple[RelativePosition, Tensor, torch.dtype, Turns | None]] = []
 
     def mask(
         self, sizes: tuple[int, int], make: Callable[[], Bool[Tensor, "..."] | None]
@@ -47,6 +56,16 @@ class Shared:
                 return mask
         self._masks.append((sizes, make()))
         return self._masks[-1][1]
+
+    def turns(
+        self, scheme: RelativePosition, positions: Int[Tensor, "*b n"], dtype: torch.dtype
+    ) -> Turns | None:
+        """What the scheme rotates queries or keys at these positions by."""
+        for rotating, known, precision, turns in self._turns:
+            if rotating is scheme and known is positions and precision == dtype:
+                return turns
+        self._turns.append((scheme, positions, dtype, scheme.turns(positions, dtype)))
+        return self._turns[-1][-1]
 
     def tile(
         self, scheme: RelativePosition | None, size: tuple[int, int], make: Callable[[], "AttentionContext"]
@@ -91,13 +110,21 @@ class AttentionContext:
         """Rotate queries by their positions, if the scheme rotates (RoPE)."""
         if self.scheme is None or self.queries is None:
             return queries
-        return self.scheme.rotate(queries, self.queries)
+        return self._turn(self.scheme, queries, self.queries)
 
     def rotate_keys(self, keys: Float[Tensor, "b h r d"]) -> Float[Tensor, "b h r d"]:
         """Rotate keys by their positions; with a cache, these are the r last ones of all keys."""
         if self.scheme is None or self.keys is None:
             return keys
-        return self.scheme.rotate(keys, last_positions(self.keys, keys.shape[2]))
+        if is_exporting() or keys.shape[2] != self.keys.shape[-1]:  # torch.export would make the comparison a condition
+            return self.scheme.rotate(keys, last_positions(self.keys, keys.shape[2]))
+        return self._turn(self.scheme, keys, self.keys)
+
+    def _turn(
+        self, scheme: RelativePosition, heads: Float[Tensor, "b h n d"], positions: Int[Tensor, "*b n"]
+    ) -> Float[Tensor, "b h n d"]:
+        turns = self.shared.turns(scheme, positions, heads.dtype)
+        return heads if turns is None else scheme.turn(heads, turns)
 
     def mask(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "..."] | None:
         """True where a query may attend to a key, broadcast to (b, h, n, m); None if nothing is masked."""

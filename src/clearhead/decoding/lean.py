@@ -22,7 +22,7 @@ from clearhead.attention.score import divisor
 from clearhead.blocks import AddNorm, Embedding, GatedFeedForward, Layer, LayerNorm, Memory, Stack, StandardFeedForward
 from clearhead.decoding.products import Linear, linear
 from clearhead.models import Seq2Seq
-from clearhead.positions import RelativePosition
+from clearhead.positions import RelativePosition, Turns
 
 Map = Callable[[Tensor], Tensor]
 
@@ -51,7 +51,7 @@ def _usual_scheme(scheme: RelativePosition | None) -> bool:
 
 
 def _rotates(scheme: RelativePosition | None) -> bool:
-    return scheme is not None and type(scheme).rotate is not RelativePosition.rotate
+    return scheme is not None and type(scheme).turns is not RelativePosition.turns
 
 
 def _usual_layer(layer: nn.Module) -> bool:
@@ -203,6 +203,11 @@ def _embed(embedding: Embedding) -> Callable[[Tensor, Tensor, int], Tensor]:
     return embed
 
 
+def _turns(scheme: RelativePosition | None, here: Int[Tensor, "1"], x: Tensor) -> Turns | None:
+    """What the newest queries and keys are rotated by, the same in all layers."""
+    return None if scheme is None else scheme.turns(here, x.dtype)
+
+
 class LeanStepper:
     """The state of a batch of lines.
 
@@ -240,12 +245,12 @@ class LeanStepper:
         self._make_room()
         here = self._places[self._length - 1 : self._length]
         x = decoder.embed(ids.flatten(), here, self._length)  # (r, d)
-        bias = self._bias(here)
+        bias, turns, across = self._bias(here), _turns(decoder.turning, here, x), _turns(decoder.cross_turning, here, x)
         for number, layer in enumerate(decoder.layers):
             before, after = layer.around[0]
-            x = after(self._self_attention(number, layer, before(x), here, bias).add_(x))
+            x = after(self._self_attention(number, layer, before(x), turns, bias).add_(x))
             before, after = layer.around[1]
-            x = after(self._cross_attention(number, layer, before(x), here).add_(x))
+            x = after(self._cross_attention(number, layer, before(x), across).add_(x))
             before, after = layer.around[2]
             x = after(layer.feedforward(before(x)).add_(x))
         return decoder.output(decoder.final_norm(x)).view(*ids.shape, -1)
@@ -276,15 +281,15 @@ class LeanStepper:
         number: int,
         layer: _LeanLayer,
         x: Float[Tensor, "r d"],
-        here: Int[Tensor, "1"],
+        turns: Turns | None,
         bias: Float[Tensor, "b2 h2 k2 m"] | None,
     ) -> Float[Tensor, "r d"]:
         """Self-attention of the newest token over all tokens so far."""
         lines, beams, heads, own = self._lines, self._beams, layer.heads, self._own[number]
         parts = layer.qkv(x).view(lines, beams, 3, heads, layer.size)
         turning = self._decoder.turning
-        if turning is not None:
-            turned = turning.rotate(parts[:, :, :2].reshape(len(x), 2 * heads, 1, -1), here)  # q and k, of all heads
+        if turning is not None and turns is not None:
+            turned = turning.turn(parts[:, :, :2].reshape(len(x), 2 * heads, 1, -1), turns)  # q and k, of all heads
             parts[:, :, :2] = turned.view(lines, beams, 2, heads, -1)
         own.select(3, self._length - 1).copy_(parts[:, :, 1:].permute(2, 0, 3, 1, 4))
         pool = own.view(2, lines * heads, -1, layer.size).narrow(2, 0, self._length * beams)
@@ -297,14 +302,14 @@ class LeanStepper:
         return layer.out(mixed.transpose(1, 2).reshape(len(x), -1))
 
     def _cross_attention(
-        self, number: int, layer: _LeanLayer, x: Float[Tensor, "r d"], here: Int[Tensor, "1"]
+        self, number: int, layer: _LeanLayer, x: Float[Tensor, "r d"], turns: Turns | None
     ) -> Float[Tensor, "r d"]:
         """Cross-attention: the beams of a line are queries over one copy of its source."""
         keys, values = self._cross[number]  # (b, h, e, n) and (b, h, n, e)
         lines, heads, size, length = keys.shape
         query = layer.cross_query(x)
-        if (turning := self._decoder.cross_turning) is not None:
-            query = turning.rotate(query.view(len(x), heads, 1, size), here)
+        if (turning := self._decoder.cross_turning) is not None and turns is not None:
+            query = turning.turn(query.view(len(x), heads, 1, size), turns)
         query = query.view(lines, self._beams, heads, size).transpose(1, 2)
         scores = torch.bmm(query.reshape(lines * heads, -1, size), keys.view(-1, size, length))  # (b·h, k, n)
         if self._padding is not None:

@@ -5,13 +5,15 @@ import math
 from torch import nn
 
 from clearhead.attention import AxialAttention, RelativeTable
-from clearhead.blocks import ConvolutionLayer, Layer, Output, Recurrence
+from clearhead.blocks import ConvolutionLayer, Layer, NgramEmbedding, Output, Recurrence
 from clearhead.positions import AbsolutePosition, RelativePosition
 from clearhead.recipe import InitSpec
 
 
 def initialise(model: nn.Module, init: InitSpec) -> None:
     """Draw the weights of linear maps, recurrent networks and embeddings; norms and scores keep their own.
+
+    Tables of n-grams start at 0.
 
     With ``residual = depth``, the maps that write into the residual stream are divided by √(number of sublayers), so
     that its variance does not grow with the depth (GPT-2).
@@ -30,7 +32,11 @@ def initialise(model: nn.Module, init: InitSpec) -> None:
             _start_recurrence(part)
     places = [part for part in model.modules() if isinstance(part, AbsolutePosition | RelativePosition | RelativeTable)]
     positions = {id(table) for part in places for table in part.modules()}
+    ngrams = {id(part.table) for part in model.modules() if isinstance(part, NgramEmbedding)}
     for table in tables:  # after the maps: an output tied to an embedding starts as the embedding does
+        if id(table) in ngrams:  # what has never been seen says nothing, as if its row had been dropped
+            nn.init.zeros_(table.weight)
+            continue
         small = init.kind == "normal" or id(table) in positions
         nn.init.normal_(table.weight, std=init.std if small else table.embedding_dim**-0.5)
     if init.residual == "depth":

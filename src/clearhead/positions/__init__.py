@@ -6,6 +6,7 @@ from clearhead.positions.base import (
     DistanceBias,
     RelativePosition,
     Tables,
+    Turns,
     by_distance,
     neighbouring_distances,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "ShawPosition",
     "SinusoidalPosition",
     "Tables",
+    "Turns",
     "alibi_slopes",
     "by_distance",
     "grid_offset",

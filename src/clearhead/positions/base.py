@@ -12,6 +12,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 
+Turns = tuple[Float[Tensor, "*c n half"], Float[Tensor, "*c n half"]]
+"""cos and sin of the angles that pairs of features are rotated by."""
+
+
 class AbsolutePosition(nn.Module):
     """A vector for each position, added to the token embeddings."""
 
@@ -53,10 +57,20 @@ class RelativePosition(nn.Module):
     weighs_positions = False
     """Whether the scheme has a ``value_term``, for which the attention weights must be formed."""
 
-    def rotate(self, heads: Float[Tensor, "b h n d"], positions: Int[Tensor, "*b n"]) -> Float[Tensor, "b h n d"]:
-        """Rotate queries or keys by their positions (RoPE). Keys are cached after rotation."""
-        del positions
+    def turns(self, positions: Int[Tensor, "*b n"], dtype: torch.dtype) -> Turns | None:
+        """What ``turn`` rotates by (RoPE): it depends on positions alone, and serves all layers and heads."""
+        del positions, dtype
+        return None
+
+    def turn(self, heads: Float[Tensor, "b h n d"], turns: Turns) -> Float[Tensor, "b h n d"]:
+        """Rotate queries or keys (RoPE). Keys are cached after rotation."""
+        del turns
         return heads
+
+    def rotate(self, heads: Float[Tensor, "b h n d"], positions: Int[Tensor, "*b n"]) -> Float[Tensor, "b h n d"]:
+        """Rotate queries or keys by their positions."""
+        turns = self.turns(positions, heads.dtype)
+        return heads if turns is None else self.turn(heads, turns)
 
     def bias(self, queries: Int[Tensor, "*b n"], keys: Int[Tensor, "*b m"]) -> Float[Tensor, "*c h n m"] | None:
         """A term added to the scaled scores, from positions alone."""

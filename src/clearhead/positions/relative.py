@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from clearhead.positions.base import DistanceBias, RelativePosition
+from clearhead.positions.base import DistanceBias, RelativePosition, Turns
 from clearhead.recipe import AlibiSpec, RotarySpec, T5BucketsSpec
 
 
@@ -205,19 +205,22 @@ class RotaryPosition(RelativePosition):
     def extra_repr(self) -> str:
         return self.layout + ("" if self.rotates_all else f", {self.features} features")
 
-    def rotate(self, heads: Float[Tensor, "b h n d"], positions: Int[Tensor, "*b n"]) -> Float[Tensor, "b h n d"]:
-        """(x₁, x₂) → (x₁ cos − x₂ sin, x₁ sin + x₂ cos) for every pair of features, times ``magnitude``."""
-        angles = positions.unsqueeze(-1) * self.frequencies(heads.device)  # (*b, n, d/2)
+    def turns(self, positions: Int[Tensor, "*b n"], dtype: torch.dtype) -> Turns:
+        """cos and sin of p · ω_i, times ``magnitude``: (n, d/2), or (b, 1, n, d/2) where each line has its own p."""
+        angles = positions.unsqueeze(-1) * self.frequencies(positions.device)  # (*b, n, d/2)
         if positions.dim() == 2:
-            angles = angles.unsqueeze(1)  # (b, 1, n, d/2): the same for all heads
+            angles = angles.unsqueeze(1)  # the same for all heads
         cos, sin = angles.cos(), angles.sin()
         if self.magnitude != 1.0:
             cos, sin = cos * self.magnitude, sin * self.magnitude
-        cos, sin = cos.to(heads.dtype), sin.to(heads.dtype)
-        if not self.rotates_all:
-            turned = self._turn(heads[..., : self.features], cos, sin)
-            return torch.cat((turned, heads[..., self.features :]), dim=-1)
-        return self._turn(heads, cos, sin)
+        return cos.to(dtype), sin.to(dtype)
+
+    def turn(self, heads: Float[Tensor, "b h n d"], turns: Turns) -> Float[Tensor, "b h n d"]:
+        """(x₁, x₂) → (x₁ cos − x₂ sin, x₁ sin + x₂ cos) for every pair of features."""
+        if self.rotates_all:
+            return self._turn(heads, *turns)
+        turned = self._turn(heads[..., : self.features], *turns)
+        return torch.cat((turned, heads[..., self.features :]), dim=-1)
 
     def _turn(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Float[Tensor, "b h n d"]:
         if self.layout == "halves":

@@ -1,6 +1,6 @@
 """What positions cost: tables that are added, biases and rotations that act inside attention."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from sympy import Expr
 
@@ -183,6 +183,8 @@ class Rope(Scheme):
     ledger: Ledger
     features: Expr | None = None
     """How many features are turned; None for all."""
+    made: dict[tuple[Expr, Expr, int], tuple[Sketch, Sketch]] = field(default_factory=dict)
+    """Cosines and sines, which all layers share."""
 
     def rotate(self, heads: Sketch) -> Sketch:
         """(x₁ cos − x₂ sin, x₁ sin + x₂ cos); sines and cosines are kept."""
@@ -194,10 +196,17 @@ class Rope(Scheme):
     def _turn(self, heads: Sketch) -> Sketch:
         *batch, length, size = heads.shape
         half = heads.view(*batch, length, size / 2)
-        cos, sin = (self.ledger.constant(length, size / 2, size=heads.itemsize) for _ in range(2))
+        cos, sin = self._turns(length, size / 2, heads.itemsize)
         first = half.multiply(cos).add(half.multiply(sin))
         second = half.multiply(sin).add(half.multiply(cos))
         return first.beside(second, *batch, length, size)
+
+    def _turns(self, length: Expr, half: Expr, itemsize: int) -> tuple[Sketch, Sketch]:
+        if (length, half, itemsize) not in self.made:
+            one = self.ledger.constant(length, half, size=itemsize)
+            cos, sin = (replace(one, storage=Storage(one.storage.size, number=0)) for _ in range(2))
+            self.made[length, half, itemsize] = cos, sin
+        return self.made[length, half, itemsize]
 
 
 def rope(spec: RotarySpec, ledger: Ledger, where: PositionSetting) -> Scheme:

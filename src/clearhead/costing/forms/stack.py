@@ -205,12 +205,18 @@ class TransformerForm:
                     used = used and not ledger.recompute  # it is computed in each layer then
                     with nullcontext() if used else ledger.without("saved"):
                         setting = replace(setting, scheme=run_scheme(spec.position, ledger, position_setting))
+            nearby = setting
+            if position_setting is not None and (near := spec.position.in_windows()) != spec.position:
+                nearby = replace(setting, scheme=cost_of(near)(near, ledger, position_setting))
             for kind, mark in ((spec.attention, part), (cross, "cross")):
                 if kind is not None:
                     with ledger.without("saved") if ledger.recompute else nullcontext():
                         attention_form(kind).shared(kind, ledger, x.shape[-1], mark)
+            over_memory = across(ledger, role, stored=role.stored)
             for group in groups:
-                one = ledger.computed_again(self._layer(ledger, group, role, setting, position_setting), role.memory)
+                own = nearby if spec.attention.sees_window(group.first + 1) else setting
+                layers = self._layer(ledger, group, role, own, over_memory, position_setting)
+                one = ledger.computed_again(layers, role.memory)
                 with nullcontext() if group.weights else ledger.without("parameters"):
                     x = ledger.repeat(self._name(group), group.count, self._times(group, ledger, part), one, x)
             if spec.norm.has_final:
@@ -224,6 +230,7 @@ class TransformerForm:
         group: EqualLayers,
         role: StackRole,
         setting: AttentionSetting,
+        over_memory: AttentionSetting,
         position_setting: PositionSetting | None,
     ) -> Map:
         """One of some equal layers; ``position_setting`` is given if positions act inside attention."""
@@ -245,7 +252,7 @@ class TransformerForm:
             own_scheme=own_scheme if position_setting is not None and (alone or position.per_layer) else None,
             cross=group.cross,
             memory=role.memory,
-            across=across(ledger, role, stored=role.stored),
+            across=over_memory,
             ends=group.ends,
             normed=group.normed,
         )
