@@ -247,11 +247,11 @@ def test_rope_across_knows_the_distance_between_two_sequences() -> None:
         model = make("seq2seq", "rope across", "model.position.kind=none")
         assert not torch.allclose(model(source.flip(1), target), model(source, target), atol=1e-3)
         memory = model.encode(source)
-        scheme, rotate = model.decoder.cross_scheme, RotaryPosition.rotate
+        scheme, turns = model.decoder.cross_scheme, RotaryPosition.turns
         for name, shifts in {"none": (0, 0), "both": (3, 3), "source": (3, 0)}.items():
             # the source has four tokens and the target three
-            scheme.rotate = lambda heads, positions, shifts=shifts: rotate(
-                scheme, heads, positions + shifts[int(positions.shape[-1] == 3)]
+            scheme.turns = lambda positions, dtype, shifts=shifts: turns(
+                scheme, positions + shifts[int(positions.shape[-1] == 3)], dtype
             )
             logits[name] = model.decoder(target, memory=memory)
     assert_alike(logits["both"], logits["none"])
