@@ -109,6 +109,12 @@ class Filler(Predictor):
     def table(self, best: Answer) -> dict[str, Any]:
         return {"filled": best.text, "log_probability": best.log_probability}
 
+    def unmasked(self, best: Answer) -> str:
+        if best.masks or not best.text:
+            return ""
+        read = ", as far as it was read" if best.cut else ""
+        return f"there is no {self.source.mask_name} to fill in{read}; the text stays as it is"
+
     def forced(self, examples: Sequence[Text]) -> list[ForcedLine]:
         del examples
         raise ClearheadError("an encoder gives masked tokens a probability, not lines: `clearhead eval` scores it")
