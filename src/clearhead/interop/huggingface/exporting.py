@@ -146,7 +146,7 @@ def _wanted(name: str, spec: ModelSpec, kind: str) -> bool:
     if name.endswith("final_logits_bias"):
         return spec.embedding.output_bias
     if "pooler.dense" in name:
-        return bool(getattr(spec, "pooler", False))
+        return spec.family == "classifier" or bool(getattr(spec, "pooler", False))  # BERT classifies with it alone
     return "mask_token" not in name
 
 
@@ -188,6 +188,8 @@ def _differences(ours: ModelSpec, theirs: ModelSpec, kind: str) -> Iterator[str]
         table, _, last = name.rpartition(".")
         if table in tables and last != "kind":
             continue  # another kind has other settings
+        if name == "labels" and name not in mine:
+            continue  # nobody named the classes: any names will do
         if mine.get(name) != other.get(name):
             yield f"model.{name} is {_shown(mine.get(name))}, {kind} has {_shown(other.get(name))}"
 
