@@ -17,7 +17,7 @@ from clearhead.events import Event, ignore
 from clearhead.interop import engines
 from clearhead.interop.engines import on_engine, require_engine
 from clearhead.interop.exporting import ctranslate2 as exporting
-from clearhead.interop.exporting import make_sample
+from clearhead.interop.exporting import make_sample, onnx_answer
 from clearhead.interop.exporting.onnx import OnnxEngine
 from clearhead.interop.exporting.verifying import compare
 from clearhead.models import SavedModel, build, save_model
@@ -171,6 +171,27 @@ def test_an_encoder_decoder_answers_without_clearhead(t5: tuple[SavedModel, Path
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert printed.splitlines() == ready(*t5).generate(texts, beam_size=1, max_length=256)
+
+
+@pytest.mark.parametrize("which", ["t5", "shaw"])
+def test_answer_py_begins_as_every_answer_must(
+    which: str, request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A prefix, such as the language of M2M100; without a tokenizer.json it says what it needs."""
+    found = request.getfixturevalue(which)
+    folder = shutil.copytree(converted(found), tmp_path / "folder")
+    about = json.loads((folder / "model.json").read_text())
+    assert (about["prefix"], about["names_are_text"]) == ([], True)
+    texts, model = ["abc", "gfa"], ready(*found)
+    free = model.generate(texts, beam_size=1, max_length=20)
+    prefix = model.target.encode(["g f"])[0][:2]
+    (folder / "model.json").write_text(json.dumps(about | {"prefix": prefix, "longest": 20}))
+    onnx_answer.main(folder, texts)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == model.generate(texts, beam_size=1, max_length=20, prefix=prefix) != free
+    (folder / "model.json").write_text(json.dumps(about | {"tokenizers": []}))
+    with pytest.raises(SystemExit, match=r"there is no tokenizer\.json here"):
+        onnx_answer.main(folder, texts)
 
 
 def test_onnxruntime_does_what_the_native_search_does(t5: tuple[SavedModel, Path]) -> None:
