@@ -72,6 +72,8 @@ def _about(sample: Sample, graphs: tuple[Graph, ...], tokenizers: list[str]) -> 
         "prefix": Framing(spec, codecs[0], codecs[-1]).prefix(decoding) if writes else [],
         "labels": list(getattr(spec, "labels", [])),
         "longest": decoding.max_length or 256,
+        "pooling": decoding.pooling,
+        "normalize": decoding.normalize,
     }
 
 

@@ -89,10 +89,18 @@ def main(folder: Path, texts: list[str]) -> None:
             "segments": np.zeros((1, len(row)), int),
         }
         result = model.run(next(iter(model.graphs)), tensors)
-        if model.about["labels"]:
-            print(model.about["labels"][result["logits"][0].argmax()])
+        if model.about["family"] == "classifier":
+            best = int(result["logits"][0].argmax())
+            print(model.about["labels"][best] if model.about["labels"] else best)
         else:
-            print(json.dumps(result["vectors"][0].mean(0).tolist()))
+            print(json.dumps(pooled(result["vectors"][0], model.about).tolist()))
+
+
+def pooled(vectors: Any, about: dict[str, Any]) -> Any:
+    """One vector for those of a text's tokens, as ``model.json`` says: their mean, the first, or the largest values."""
+    kind = about["pooling"]
+    found = vectors[0] if kind == "cls" else vectors.mean(0) if kind == "mean" else vectors.max(0)
+    return found / max(float(np.linalg.norm(found)), 1e-12) if about["normalize"] else found
 
 
 if __name__ == "__main__":

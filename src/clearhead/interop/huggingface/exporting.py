@@ -24,6 +24,7 @@ from clearhead.interop.huggingface.describing import DESCRIPTIONS, IMAGES, Descr
 from clearhead.interop.huggingface.describing_decoders import DECODERS
 from clearhead.interop.huggingface.describing_encoders import ENCODERS, albert
 from clearhead.interop.huggingface.generation import written_generation
+from clearhead.interop.huggingface.sentence_vectors import write_pooling
 from clearhead.interop.huggingface.tokenizer_files import MADE_BY, written_files
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan
 from clearhead.models import SavedModel, stored_tensors
@@ -66,6 +67,10 @@ def write_huggingface(saved: SavedModel, folder: Path, *, banned: list[int]) -> 
         if saved.recipe.model.family in ("seq2seq", "lm"):
             _generation(saved, banned).save_pretrained(folder)
     write_tensors(folder / "model.safetensors", tensors, {"format": "pt"})
+    spec: Any = saved.recipe.model
+    if spec.family == "encoder" and saved.tokenizers:
+        (_, codec), *_ = codecs_in(saved.tokenizers)
+        write_pooling(folder, saved.recipe.decoding, width=spec.encoder.width, room=codec.room)
     return best.description.form, tuple(_write_tokenizers(saved, folder))
 
 
