@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -224,7 +225,7 @@ def test_what_ctranslate2_cannot_do_is_refused(seq2seq: tuple[SavedModel, Path])
     ):
         with pytest.raises(RecipeError, match=reason):
             model.generate(["abc"], **settings)
-    with pytest.raises(ClearheadError, match="no prefixes as clearhead has them"):
+    with pytest.raises(ClearheadError, match=r"no prefixes \(such as an answer's language\) as clearhead has them"):
         model.answers(["abc"], prefixes=["B"])
     with pytest.raises(ClearheadError, match="whole answers"):
         list(model.stream("abc"))
@@ -309,8 +310,10 @@ def test_where_nothing_can_be_written_the_cache_holds_it(
 
 
 def test_eight_bits_are_another_conversion(seq2seq: tuple[SavedModel, Path]) -> None:
-    _, path = seq2seq
-    model = writer(seq2seq, "ctranslate2", int8=True)
+    saved, path = seq2seq
+    told: list[Event] = []
+    model = on_engine(ready(saved, path), saved, "ctranslate2", told.append, beside=path, int8=True)
+    assert re.search(r"compared: .* 24 of 24 .*; in eight bits: max \|Δ\| of log p \d.*\d of 24 greedy", told[-1].text)
     assert len(model.generate(WORDS)) == len(WORDS)
     assert [place.name for place in path.parent.iterdir() if ".ctranslate2-int8-" in place.name]
 

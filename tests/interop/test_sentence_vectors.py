@@ -130,9 +130,10 @@ def test_what_vectors_cannot_do_is_said(tmp_path: Path) -> None:
     assert "--vectors gives none" in done.stderr
     with pytest.raises(ClearheadError, match=r"something\.npy or something\.jsonl"):
         clearhead.vector_file(tmp_path, lines, tmp_path / "vectors.txt")
-    done = typed("run", str(tmp_path), str(lines))
-    assert done.returncode == 1
-    assert "gives vectors only (--vectors)" in done.stderr
+    for command in ("run", "score", "eval"):
+        done = typed(command, str(tmp_path), str(lines))
+        assert done.returncode == 1
+        assert done.stderr.startswith("this encoder gives vectors only (run --vectors)")
 
 
 def test_steps_that_clearhead_lacks_are_named(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class Filler(Predictor):
     def _head(self) -> tuple[Output, int]:
         """The head over the vocabulary and the id of <mask>, if the encoder has them."""
         if self.model.output is None or self.source.mask is None:
-            raise ClearheadError("this encoder gives vectors only (--vectors): it was not trained to fill in <mask>")
+            raise ClearheadError("this encoder gives vectors only (run --vectors): it was not trained to fill in <mask>")
         return self.model.output, self.source.mask
 
     def answers(
@@ -117,6 +117,7 @@ class Filler(Predictor):
 
     def forced(self, examples: Sequence[Text]) -> list[ForcedLine]:
         del examples
+        self._head()  # one without a head cannot be scored at all
         raise ClearheadError("an encoder gives masked tokens a probability, not lines: `clearhead eval` scores it")
 
     def hidden(self, examples: Sequence[Text]) -> list[ForcedLine]:
