@@ -199,3 +199,5 @@ def test_what_a_family_cannot_do_is_said(trained: dict[str, Predictor]) -> None:
         trained["classifier"].stream("a")
     with pytest.raises(DataError, match="surrogate"):
         trained["encoder"]("\ud800")
+    with pytest.raises(DataError, match="the text has 1 mask, but the target 2 tokens: give one for each"):
+        trained["encoder"].look("a <mask>", target="b c")

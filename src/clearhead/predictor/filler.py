@@ -52,7 +52,9 @@ class Filler(Predictor):
     def _head(self) -> tuple[Output, int]:
         """The head over the vocabulary and the id of <mask>, if the encoder has them."""
         if self.model.output is None or self.source.mask is None:
-            raise ClearheadError("this encoder gives vectors only (run --vectors): it was not trained to fill in <mask>")
+            raise ClearheadError(
+                "this encoder gives vectors only (run --vectors): it was not trained to fill in <mask>"
+            )
         return self.model.output, self.source.mask
 
     def answers(
@@ -102,7 +104,10 @@ class Filler(Predictor):
         if target is not None:
             chosen, answer_text = codec.encode([target])[0], target
         if len(chosen) != len(gaps):
-            raise DataError(f"the text has {len(gaps)} masks, but the target {len(chosen)} tokens: give one for each")
+            masks, tokens = (
+                f"{count} {what}{'s' * (count != 1)}" for count, what in ((len(gaps), "mask"), (len(chosen), "token"))
+            )
+            raise DataError(f"the text has {masks}, but the target {tokens}: give one for each")
         found = {"answer": tuple(chosen), "rows": tuple(gaps), "answer_text": answer_text, "n_best": ranked(answers)}
         return filled(self.model, text, codec, line, **found)
 
