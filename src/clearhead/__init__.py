@@ -121,6 +121,7 @@ if TYPE_CHECKING:
     from clearhead.predictor import Answer as Answer
     from clearhead.predictor import Filler as Filler
     from clearhead.predictor import Labeller as Labeller
+    from clearhead.predictor import NothingMasked as NothingMasked
     from clearhead.predictor import Predictor as Predictor
     from clearhead.predictor import Pronouncer as Pronouncer
     from clearhead.predictor import TextWriter as TextWriter
@@ -212,7 +213,10 @@ _CONTENTS: dict[str, list[str]] = {
     "costing": ["ModelCost", "Cost", "Formula", "Compared", "Crossover", "CostReport"],
     "costing.lectures": ["lecture_tables"],
     "decoding": ["Trie", "greedy", "beam_search", "Sampler", "Rules", "Stepper", "Hypothesis"],
-    "predictor": ["Predictor", "TextWriter", "Pronouncer", "Labeller", "Filler", "Answer", "UnknownCharacters"],
+    "predictor": [
+        *("Predictor", "TextWriter", "Pronouncer", "Labeller", "Filler", "Answer"),
+        *("UnknownCharacters", "NothingMasked"),
+    ],
     "shipped": ["shipped_names", "model_card"],
     "inspection": [
         "View",

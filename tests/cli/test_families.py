@@ -94,6 +94,12 @@ def test_an_encoder_fills_in(runs: Path, tmp_path: Path) -> None:
     first, gap, last = filled.split()
     assert (first, last) == ("a", "c")
     assert gap in "abcdefg"
+    given = clearhead("run", str(runs / "encoder"), "--json", given=b"a <mask> c\n\na b\nd\n")
+    assert [json.loads(row)["filled"] for row in lines_of(given)][1:] == ["", "a b", "d"]
+    told = [
+        f"standard input, line {number}: there is no <mask> to fill in; the text stays as it is" for number in (3, 4)
+    ]
+    assert given.stderr.decode().splitlines() == told
     file = tmp_path / "x.txt"
     file.write_text("a b c\n")
     refused = clearhead("score", str(runs / "encoder"), str(file))

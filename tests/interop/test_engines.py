@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from clearhead.events import Event, ignore
 from clearhead.interop import engines
 from clearhead.interop.engines import on_engine, require_engine
 from clearhead.interop.exporting import ctranslate2 as exporting
-from clearhead.interop.exporting import make_sample
+from clearhead.interop.exporting import make_sample, onnx_answer
 from clearhead.interop.exporting.onnx import OnnxEngine
 from clearhead.interop.exporting.verifying import compare
 from clearhead.models import SavedModel, build, save_model
@@ -173,6 +174,27 @@ def test_an_encoder_decoder_answers_without_clearhead(t5: tuple[SavedModel, Path
     assert printed.splitlines() == ready(*t5).generate(texts, beam_size=1, max_length=256)
 
 
+@pytest.mark.parametrize("which", ["t5", "shaw"])
+def test_answer_py_begins_as_every_answer_must(
+    which: str, request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A prefix, such as the language of M2M100; without a tokenizer.json it says what it needs."""
+    found = request.getfixturevalue(which)
+    folder = shutil.copytree(converted(found), tmp_path / "folder")
+    about = json.loads((folder / "model.json").read_text())
+    assert (about["prefix"], about["names_are_text"]) == ([], True)
+    texts, model = ["abc", "gfa"], ready(*found)
+    free = model.generate(texts, beam_size=1, max_length=20)
+    prefix = model.target.encode(["g f"])[0][:2]
+    (folder / "model.json").write_text(json.dumps(about | {"prefix": prefix, "longest": 20}))
+    onnx_answer.main(folder, texts)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == model.generate(texts, beam_size=1, max_length=20, prefix=prefix) != free
+    (folder / "model.json").write_text(json.dumps(about | {"tokenizers": []}))
+    with pytest.raises(SystemExit, match=r"there is no tokenizer\.json here"):
+        onnx_answer.main(folder, texts)
+
+
 def test_onnxruntime_does_what_the_native_search_does(t5: tuple[SavedModel, Path]) -> None:
     """Sampling, prefixes, permitted answers and streams, as the search is the same."""
     model = writer(t5, "onnxruntime")
@@ -203,7 +225,7 @@ def test_what_ctranslate2_cannot_do_is_refused(seq2seq: tuple[SavedModel, Path])
     ):
         with pytest.raises(RecipeError, match=reason):
             model.generate(["abc"], **settings)
-    with pytest.raises(ClearheadError, match="no prefixes as clearhead has them"):
+    with pytest.raises(ClearheadError, match=r"no prefixes \(such as an answer's language\) as clearhead has them"):
         model.answers(["abc"], prefixes=["B"])
     with pytest.raises(ClearheadError, match="whole answers"):
         list(model.stream("abc"))
@@ -288,8 +310,10 @@ def test_where_nothing_can_be_written_the_cache_holds_it(
 
 
 def test_eight_bits_are_another_conversion(seq2seq: tuple[SavedModel, Path]) -> None:
-    _, path = seq2seq
-    model = writer(seq2seq, "ctranslate2", int8=True)
+    saved, path = seq2seq
+    told: list[Event] = []
+    model = on_engine(ready(saved, path), saved, "ctranslate2", told.append, beside=path, int8=True)
+    assert re.search(r"compared: .* 24 of 24 .*; in eight bits: max \|Δ\| of log p \d.*\d of 24 greedy", told[-1].text)
     assert len(model.generate(WORDS)) == len(WORDS)
     assert [place.name for place in path.parent.iterdir() if ".ctranslate2-int8-" in place.name]
 

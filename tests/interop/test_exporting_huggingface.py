@@ -32,6 +32,11 @@ LLAMA = [
     *("model.feedforward.activation=silu", "model.feedforward.bias=false", "model.attention.bias=false"),
     *("model.embedding.scale=none", "model.embedding.tie=none"),
 ]
+BERT = [
+    *("model.family=classifier", "model.position.kind=learned", "model.norm.place=post", "model.norm.eps=1e-12"),
+    *("model.embedding.scale=none", "model.embedding.norm=true", "model.feedforward.activation=gelu"),
+    "model.embedding.segments=2",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +86,10 @@ def saved(tmp_path: Path, *overrides: str) -> Path:
             ["model.family=lm", "model.position.kind=learned", "model.embedding.scale=none", "model.norm.eps=1e-6"],
             "GPT2LMHeadModel",
         ),
+        (
+            [*BERT, "model.pooling=first", "model.pooler=true"],
+            "BertForSequenceClassification",
+        ),  # its classes have no names
     ],
 )
 def test_our_own_models_come_back_bit_for_bit(tmp_path: Path, overrides: list[str], form: str) -> None:
@@ -108,6 +117,10 @@ def test_our_own_models_come_back_bit_for_bit(tmp_path: Path, overrides: list[st
         (["model.cross.position.kind=rope", "model.embedding.tie=all"], r"cross\.position\.kind is rope"),
         (["model.encoder.ngrams.reach=1", "model.embedding.tie=all"], r"ngrams\.reach is 1"),
         (["model.family=encoder"], "nearest, bert, differs"),
+        (
+            BERT,
+            r"nearest, bert, differs: model\.pooler is False, bert has True; model\.pooling is mean, bert has first$",
+        ),
         (["model.position.base=500", "model.embedding.tie=all"], r"position\.base is 500"),
         ([*LLAMA, "model.norm.unit_offset=true"], r"llama, differs: model\.decoder\.norm\.unit_offset is True"),
         ([*LLAMA, "model.position.features=2"], r"llama, differs: model\.decoder\.position\.features is 2"),

@@ -14,6 +14,8 @@ import transformers
 import clearhead
 from clearhead.errors import RecipeError
 from clearhead.interop import import_huggingface
+from clearhead.interop.exporting import make_sample, onnx
+from clearhead.models import load_model
 from clearhead.predictor import Predictor, TextWriter
 from clearhead.serving import work
 from tests.cli.typed import typed
@@ -186,6 +188,15 @@ def test_a_server_answers_as_generate_does(name: str, made: Callable[[str], Whol
     while "done" not in (part := stream.advance()):
         pieces.append(part["piece"])
     assert " ".join(("".join(pieces) + part["rest"]).splitlines()) == whole.right(lines)[0]
+
+
+def test_onnx_is_told_how_answers_begin(made: Callable[[str], Whole]) -> None:
+    """The language of an answer, BART's first token, and that the names of special tokens are tokens."""
+    for name, first in (("NLLB", "deu_Latn"), ("M2M100", "__de__"), ("BART", "<s>"), ("T5", None)):
+        whole = made(name)
+        about = onnx._about(make_sample(load_model(whole.file)), (), [])
+        assert about["prefix"] == ([] if first is None else [whole.tokenizer.convert_tokens_to_ids(first)])
+        assert about["names_are_text"] is False
 
 
 @pytest.mark.parametrize("name", ["NLLB", "M2M100"])

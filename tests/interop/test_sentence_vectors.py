@@ -11,6 +11,9 @@ import torch
 import clearhead
 from clearhead.errors import ClearheadError
 from clearhead.interop import import_huggingface
+from clearhead.interop.exporting import make_sample, onnx, onnx_answer
+from clearhead.models import SavedModel
+from clearhead.predictor.vectors import pooled
 from tests.cli.typed import typed
 from tests.interop import folders, references
 
@@ -74,6 +77,26 @@ def test_vectors_are_pooled_as_the_folder_says(
     assert (model.answering(normalize=not normalized).vectors(LINES) - expected).abs().max() > 1e-2
 
 
+def test_pooling_goes_out_again(tmp_path: Path) -> None:
+    """To Hugging Face as sentence-transformers reads it, and to the program beside ONNX graphs."""
+    there, back = tmp_path / "there", tmp_path / "back"
+    there.mkdir()
+    make(there, pooling={"pooling_mode_cls_token": True}, steps=("Transformer", "Pooling", "Normalize"))
+    (there / "sentence_bert_config.json").write_text('{"max_seq_length": 12}')
+    clearhead.export_model(there, "huggingface", back, lines=LINES)
+    mine, again = clearhead.load(there), clearhead.load(back)
+    decoding = again.recipe.decoding
+    assert (decoding.pooling, decoding.normalize, decoding.max_source) == ("cls", True, 10)
+    assert decoding == mine.recipe.decoding
+    torch.testing.assert_close(again.vectors(LINES), mine.vectors(LINES), atol=0, rtol=0)
+    states = torch.randn(5, 7, generator=torch.Generator().manual_seed(1))
+    for changes in ({}, {"pooling": "mean"}, {"pooling": "max", "normalize": False}):
+        spec = mine.decoding(**changes)
+        saved = SavedModel(mine.model, mine.recipe.updated(decoding=spec), mine.tokenizers)
+        about = onnx._about(make_sample(saved), (), [])
+        np.testing.assert_allclose(onnx_answer.pooled(states.numpy(), about), pooled(states, spec).numpy(), atol=1e-6)
+
+
 def test_run_gives_vectors_of_lines(tmp_path: Path) -> None:
     make(tmp_path, pooling={"pooling_mode_mean_tokens": True}, steps=("Transformer", "Pooling", "Normalize"))
     file, lines = tmp_path / "model.safetensors2.safetensors", tmp_path / "lines.txt"
@@ -107,9 +130,10 @@ def test_what_vectors_cannot_do_is_said(tmp_path: Path) -> None:
     assert "--vectors gives none" in done.stderr
     with pytest.raises(ClearheadError, match=r"something\.npy or something\.jsonl"):
         clearhead.vector_file(tmp_path, lines, tmp_path / "vectors.txt")
-    done = typed("run", str(tmp_path), str(lines))
-    assert done.returncode == 1
-    assert "gives vectors only (--vectors)" in done.stderr
+    for command in ("run", "score", "eval"):
+        done = typed(command, str(tmp_path), str(lines))
+        assert done.returncode == 1
+        assert done.stderr.startswith("this encoder gives vectors only (run --vectors)")
 
 
 def test_steps_that_clearhead_lacks_are_named(tmp_path: Path) -> None:

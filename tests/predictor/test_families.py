@@ -10,7 +10,7 @@ import torch
 from clearhead.data import BOS, EOS, Labelled, Text
 from clearhead.errors import ClearheadError, DataError
 from clearhead.models import LanguageModel
-from clearhead.predictor import Filler, Labeller, Predictor, TextWriter, UnknownCharacters, load
+from clearhead.predictor import Filler, Labeller, NothingMasked, Predictor, TextWriter, UnknownCharacters, load
 from clearhead.recipe import read_recipe
 from clearhead.training import prepare
 from clearhead.verbs.session import make_trainer
@@ -166,7 +166,6 @@ def test_gaps_are_filled_and_the_rest_stays(trained: dict[str, Predictor]) -> No
     predictor = trained["encoder"]
     with pytest.warns(UnknownCharacters, match=r"1 text: the model does not know \? z"):
         assert predictor("a  ? <mask> z").startswith("a  ? ")
-    assert predictor("a b") == "a b"
     (answers,) = predictor.answers(["a <mask> c <mask>"], n_best=4)
     totals = [answer.log_probability for answer in answers]
     assert totals == sorted(totals, reverse=True)
@@ -177,6 +176,22 @@ def test_gaps_are_filled_and_the_rest_stays(trained: dict[str, Predictor]) -> No
     assert totals == pytest.approx([answer.log_probability for answer in ones[:4]])
 
 
+def test_a_text_with_nothing_to_fill_in_is_named(
+    trained: dict[str, Predictor], recwarn: pytest.WarningsRecorder
+) -> None:
+    """It stays as it is; the warning points to the caller's line. Empty texts and those with a gap are no matter."""
+    predictor = trained["encoder"]
+    with pytest.warns(NothingMasked, match=r"^1 text: there is no <mask> to fill in; the text stays as it is$") as told:
+        assert predictor("a b") == "a b"
+    with pytest.warns(NothingMasked, match=r"^2 texts: there is no <mask> to fill in;") as more:
+        assert predictor.generate(["a b", "", "a <mask>", "c"])[::3] == ["a b", "c"]
+    assert [warning.filename for warning in (*told, *more)] == [__file__, __file__]
+    with pytest.warns(NothingMasked, match="to fill in, as far as it was read; the text"):
+        assert predictor("a b c <mask>", max_source=2) == "a b c <mask>"
+    predictor.generate(["", "a <mask> c"])
+    assert not recwarn.list
+
+
 def test_what_a_family_cannot_do_is_said(trained: dict[str, Predictor]) -> None:
     with pytest.raises(ClearheadError, match="an encoder gives masked tokens a probability, not lines"):
         trained["encoder"].score(["a b"])
@@ -184,3 +199,5 @@ def test_what_a_family_cannot_do_is_said(trained: dict[str, Predictor]) -> None:
         trained["classifier"].stream("a")
     with pytest.raises(DataError, match="surrogate"):
         trained["encoder"]("\ud800")
+    with pytest.raises(DataError, match="the text has 1 mask, but the target 2 tokens: give one for each"):
+        trained["encoder"].look("a <mask>", target="b c")

@@ -9,7 +9,8 @@ import clearhead
 from clearhead.errors import RecipeError
 from clearhead.inspection.pruning import without_heads
 from clearhead.models import SavedModel, load_model, save_model, stored_tensors
-from clearhead.recipe import address_of, means, read_header
+from clearhead.recipe import address_of, means, read_header, read_recipe
+from clearhead.recipe.starting import carried_over
 from clearhead.training.start import _copy_rows
 from tests.cli.typed import typed
 from tests.training.toy import FEW, SMALL, write_labels, write_lines, write_pairs
@@ -140,6 +141,12 @@ def test_contradictions_are_refused(place: Path, tmp_path: Path, start: str, set
     with pytest.raises(RecipeError, match=words):
         clearhead.train(place / "pairs.tsv", tmp_path / "run", start=place / start, steps=1, settings=settings)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_family_that_lacks_a_stack_is_told_which() -> None:
+    start = read_recipe(None, "model.family=lm")
+    with pytest.raises(RecipeError, match="needs an encoder, which runs/lm, of family lm, does not have"):
+        carried_over(start, "classifier", "runs/lm")
 
 
 def test_the_commands_say_where_it_comes_from(place: Path, tmp_path: Path) -> None:

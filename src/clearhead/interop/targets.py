@@ -67,6 +67,8 @@ def _onnx(sample: Sample, folder: Path) -> Written:
 
     form = write_onnx(sample, folder)
     note = "answer.py answers with numpy, onnxruntime and tokenizers alone"
+    if not any(folder.glob("tokenizer*.json")):
+        note = "there is no tokenizer.json, as a SentencePiece model is no such file: answer.py can be given ids alone"
     return Written(form, compare(sample, OnnxEngine(folder, sample.model)), (note,) if sample.saved.tokenizers else ())
 
 

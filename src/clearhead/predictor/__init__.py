@@ -23,7 +23,7 @@ from clearhead.predictor.looking import look_at_ids
 from clearhead.predictor.pronouncer import Pronouncer
 from clearhead.predictor.shards import Shard, ShardAnswers, ShardFolder, ShardJob, shard_answers, shard_jobs, shards_of
 from clearhead.predictor.teaching import forced_batches
-from clearhead.predictor.unknown import UnknownCharacters, unknown_words
+from clearhead.predictor.unknown import NothingMasked, UnknownCharacters, unknown_words
 from clearhead.predictor.writer import TextWriter, TracedId
 from clearhead.workers import WorkerKilled, WorkerPool, leave_with, one_thread
 
@@ -40,6 +40,7 @@ __all__ = [
     "Journal",
     "Labeller",
     "Line",
+    "NothingMasked",
     "Predictor",
     "Pronouncer",
     "ReadAs",

@@ -96,9 +96,11 @@ def answers_to_lines(
 
 
 def warnings_about(predictor: Predictor, best: Answer) -> list[tuple[str, str]]:
-    """What to say of a line, as (kind, message): that it was cut, and what the model does not know."""
+    """What to say of a line, as (kind, message): that it was cut, what is unknown, that there is nothing to fill in."""
     warnings = [("cut", CUT)] if best.cut else []
-    return [*warnings, ("unknown", unknown_words(predictor.source, best.unknown))] if best.unknown else warnings
+    if best.unknown:
+        warnings.append(("unknown", unknown_words(predictor.source, best.unknown)))
+    return [*warnings, ("unmasked", words)] if (words := predictor.unmasked(best)) else warnings
 
 
 class AnsweringWork:

@@ -21,7 +21,7 @@ from clearhead.models.file import stored_tensors
 from clearhead.models.tree import in_one_line, shown_alone, sizes
 from clearhead.predictor.asked import the_columns, the_text, the_texts
 from clearhead.predictor.forced import ForcedLine
-from clearhead.predictor.unknown import warn_unknown
+from clearhead.predictor.unknown import warn_unknown, warn_unmasked
 from clearhead.recipe import DecodingSpec, Recipe, read_decoding, recipe_from, recipe_table
 
 
@@ -96,10 +96,11 @@ class Predictor(ABC):
         return self._best(the_texts(texts), settings)
 
     def _best(self, texts: list[str], settings: Mapping[str, Any]) -> list[str]:
-        """The best answers; warns the caller's caller about unknown characters."""
+        """The best answers; warns the caller's caller about unknown characters and texts with nothing to fill in."""
         found = [best for best, *_ in self.answers(texts, self.decoding(**settings), scored=False)]
         if any(best.unknown for best in found):
             warn_unknown(self.source, [best.unknown for best in found], stacklevel=3)
+        warn_unmasked([words for best in found if (words := self.unmasked(best))], stacklevel=3)
         return [best.text for best in found]
 
     def score(self, *columns: Sequence[str]) -> list[float]:
@@ -231,6 +232,11 @@ class Predictor(ABC):
     @abstractmethod
     def table(self, best: Answer) -> dict[str, Any]:
         """Return an answer as the fields of a JSON line."""
+
+    def unmasked(self, best: Answer) -> str:
+        """What to say of an answer whose text has nothing to fill in, if the model is asked to fill in."""
+        del best
+        return ""
 
     @abstractmethod
     def forced(self, examples: Sequence[Any]) -> list[ForcedLine]:

@@ -52,7 +52,9 @@ class Filler(Predictor):
     def _head(self) -> tuple[Output, int]:
         """The head over the vocabulary and the id of <mask>, if the encoder has them."""
         if self.model.output is None or self.source.mask is None:
-            raise ClearheadError("this encoder gives vectors only (--vectors): it was not trained to fill in <mask>")
+            raise ClearheadError(
+                "this encoder gives vectors only (run --vectors): it was not trained to fill in <mask>"
+            )
         return self.model.output, self.source.mask
 
     def answers(
@@ -102,15 +104,25 @@ class Filler(Predictor):
         if target is not None:
             chosen, answer_text = codec.encode([target])[0], target
         if len(chosen) != len(gaps):
-            raise DataError(f"the text has {len(gaps)} masks, but the target {len(chosen)} tokens: give one for each")
+            masks, tokens = (
+                f"{count} {what}{'s' * (count != 1)}" for count, what in ((len(gaps), "mask"), (len(chosen), "token"))
+            )
+            raise DataError(f"the text has {masks}, but the target {tokens}: give one for each")
         found = {"answer": tuple(chosen), "rows": tuple(gaps), "answer_text": answer_text, "n_best": ranked(answers)}
         return filled(self.model, text, codec, line, **found)
 
     def table(self, best: Answer) -> dict[str, Any]:
         return {"filled": best.text, "log_probability": best.log_probability}
 
+    def unmasked(self, best: Answer) -> str:
+        if best.masks or not best.text:
+            return ""
+        read = ", as far as it was read" if best.cut else ""
+        return f"there is no {self.source.mask_name} to fill in{read}; the text stays as it is"
+
     def forced(self, examples: Sequence[Text]) -> list[ForcedLine]:
         del examples
+        self._head()  # one without a head cannot be scored at all
         raise ClearheadError("an encoder gives masked tokens a probability, not lines: `clearhead eval` scores it")
 
     def hidden(self, examples: Sequence[Text]) -> list[ForcedLine]:

@@ -1,4 +1,4 @@
-"""Warnings about characters and symbols that are not in a model's vocabulary."""
+"""Warnings about texts: characters and symbols that are not in a model's vocabulary, and nothing to fill in."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -11,6 +11,10 @@ _SHOWN = 10
 
 class UnknownCharacters(UserWarning):
     """A text contains characters or symbols that the model does not know; it reads them as <unk>."""
+
+
+class NothingMasked(UserWarning):
+    """A text has no <mask> that an encoder could fill in; it is answered as it is."""
 
 
 def unknown_words(codec: Codec, unknown: Sequence[str], *, side: str = "source") -> str:
@@ -29,6 +33,15 @@ def warn_unknown(codec: Codec, unknown: Iterable[Sequence[str]], stacklevel: int
     rows = [parts for parts in unknown if parts]
     if rows:
         everything = list(dict.fromkeys(part for parts in rows for part in parts))
-        texts = "1 text" if len(rows) == 1 else f"{len(rows):,} texts"
         words = unknown_words(codec, everything, side=side)
-        warnings.warn(f"{texts}: {words}", UnknownCharacters, stacklevel + 1)
+        warnings.warn(f"{_texts(len(rows))}: {words}", UnknownCharacters, stacklevel + 1)
+
+
+def warn_unmasked(remarks: Sequence[str], stacklevel: int) -> None:
+    """Warn once per call: how many texts have nothing to fill in; ``remarks`` has one for each of them."""
+    if remarks:
+        warnings.warn(f"{_texts(len(remarks))}: {remarks[0]}", NothingMasked, stacklevel + 1)
+
+
+def _texts(count: int) -> str:
+    return "1 text" if count == 1 else f"{count:,} texts"

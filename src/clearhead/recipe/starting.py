@@ -42,7 +42,8 @@ def _other_family(start: Recipe, table: Mapping[str, Any], family: str, name: st
     missing = needs.keys() - has.keys() - {"cross"}
     if family not in kinds("family") or missing:
         known = kinds("family").get(family)
-        needed = f"needs a {min(missing)}, which {name}, of family {start.model.family}, does not have"
+        stack = "a decoder" if "decoder" in missing else "an encoder"
+        needed = f"needs {stack}, which {name}, of family {start.model.family}, does not have"
         raise RecipeError([Problem("", f"model.family = {shown(family)}", needed if known else "no such family")])
     yield "family", family
     yield "vocabulary", table["vocabulary"]

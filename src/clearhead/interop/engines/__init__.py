@@ -115,7 +115,8 @@ def _convert(saved: SavedModel, engine: str, kept: Kept, report: Listener, *, in
         exported = export_to(target, sample, building, path, int8=int8)
         if engine == "ctranslate2":
             (building / _LEFT_OUT).write_text(json.dumps(_left_out(sample)), encoding="utf-8")
-        report(Event("note", f"converted for {engine} and compared: {exported.agreement}"))
+        eight = f"; in eight bits: {exported.int8}" if exported.int8 is not None else ""
+        report(Event("note", f"converted for {engine} and compared: {exported.agreement}{eight}"))
 
     try:
         return kept.make(write)

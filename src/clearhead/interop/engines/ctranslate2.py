@@ -137,7 +137,11 @@ class CTranslate2Search(ForeignEngine):
     ) -> list[list[Hypothesis]]:
         del numbers
         self._refuse(spec)
-        for asked, what in ((prefixes, "prefixes"), (allowed, "allowed tokens"), (tree, "a tree of the search")):
+        for asked, what in (
+            (prefixes, "prefixes (such as an answer's language)"),
+            (allowed, "allowed tokens"),
+            (tree, "a tree of the search"),
+        ):
             if asked is not None:
                 raise ClearheadError(f"CTranslate2 has no {what} as clearhead has them; --engine native can")
         if first not in (None, self.first):

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from clearhead.data import Framing
 from clearhead.interop.exporting.graphs import Graph, graphs_of, open_names, use_path
-from clearhead.interop.exporting.sample import LONGEST, Sample, SampleBatch, reading_of, tokenizer_files
+from clearhead.interop.exporting.sample import LONGEST, Sample, SampleBatch, codecs_in, reading_of, tokenizer_files
 from clearhead.interop.exporting.torch_export import best_places, quiet
 from clearhead.interop.exporting.verifying import Foreign
 from clearhead.models import EncoderModel, Model, Seq2Seq, evaluating
@@ -47,7 +48,8 @@ def _about(sample: Sample, graphs: tuple[Graph, ...], tokenizers: list[str]) -> 
         for port in graph.inputs
         if port.name.startswith("past_")
     }
-    decoding = sample.saved.recipe.decoding
+    decoding, codecs = sample.saved.recipe.decoding, [codec for _, codec in codecs_in(sample.saved.tokenizers)]
+    writes = bool(codecs) and vocabulary.first is not None and vocabulary.eos is not None
     return {
         "family": spec.family,
         "graphs": {
@@ -65,9 +67,13 @@ def _about(sample: Sample, graphs: tuple[Graph, ...], tokenizers: list[str]) -> 
         },
         "past": past,
         "tokenizers": [tokenizers[0], tokenizers[-1]] if tokenizers else [],
+        "names_are_text": all(codec.imported is None or codec.imported.splits_specials for codec in codecs),
         "around": [reading["before"], reading["after"]],
+        "prefix": Framing(spec, codecs[0], codecs[-1]).prefix(decoding) if writes else [],
         "labels": list(getattr(spec, "labels", [])),
         "longest": decoding.max_length or 256,
+        "pooling": decoding.pooling,
+        "normalize": decoding.normalize,
     }
 
 

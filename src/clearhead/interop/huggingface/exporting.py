@@ -24,6 +24,7 @@ from clearhead.interop.huggingface.describing import DESCRIPTIONS, IMAGES, Descr
 from clearhead.interop.huggingface.describing_decoders import DECODERS
 from clearhead.interop.huggingface.describing_encoders import ENCODERS, albert
 from clearhead.interop.huggingface.generation import written_generation
+from clearhead.interop.huggingface.sentence_vectors import write_pooling
 from clearhead.interop.huggingface.tokenizer_files import MADE_BY, written_files
 from clearhead.interop.huggingface.weights import ForeignWeights, Plan
 from clearhead.models import SavedModel, stored_tensors
@@ -66,6 +67,10 @@ def write_huggingface(saved: SavedModel, folder: Path, *, banned: list[int]) -> 
         if saved.recipe.model.family in ("seq2seq", "lm"):
             _generation(saved, banned).save_pretrained(folder)
     write_tensors(folder / "model.safetensors", tensors, {"format": "pt"})
+    spec: Any = saved.recipe.model
+    if spec.family == "encoder" and saved.tokenizers:
+        (_, codec), *_ = codecs_in(saved.tokenizers)
+        write_pooling(folder, saved.recipe.decoding, width=spec.encoder.width, room=codec.room)
     return best.description.form, tuple(_write_tokenizers(saved, folder))
 
 
@@ -146,7 +151,7 @@ def _wanted(name: str, spec: ModelSpec, kind: str) -> bool:
     if name.endswith("final_logits_bias"):
         return spec.embedding.output_bias
     if "pooler.dense" in name:
-        return bool(getattr(spec, "pooler", False))
+        return spec.family == "classifier" or bool(getattr(spec, "pooler", False))  # BERT classifies with it alone
     return "mask_token" not in name
 
 
@@ -188,6 +193,8 @@ def _differences(ours: ModelSpec, theirs: ModelSpec, kind: str) -> Iterator[str]
         table, _, last = name.rpartition(".")
         if table in tables and last != "kind":
             continue  # another kind has other settings
+        if name == "labels" and name not in mine:
+            continue  # nobody named the classes: any names will do
         if mine.get(name) != other.get(name):
             yield f"model.{name} is {_shown(mine.get(name))}, {kind} has {_shown(other.get(name))}"
 

@@ -1,10 +1,12 @@
 """Folders of sentence-transformers: how the vectors of the tokens become one vector for a sentence."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 from clearhead.errors import DataError
 from clearhead.interop.huggingface.folder import read_json
+from clearhead.recipe import DecodingSpec
 
 _MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max"}
 """Their ways of pooling, and ours."""
@@ -47,6 +49,36 @@ def longest_text(folder: Path) -> int | None:
     """The most tokens, special ones included, that are read of a sentence, if the folder says so."""
     found = _table(folder / "sentence_bert_config.json").get("max_seq_length")
     return found if type(found) is int and found > 0 else None
+
+
+def write_pooling(folder: Path, decoding: DecodingSpec, *, width: int, room: int) -> None:
+    """Write how vectors are pooled, as sentence-transformers reads it; nothing if they are plain means of whole texts.
+
+    Args:
+        folder: the folder of the model.
+        decoding: its settings.
+        width: features of a vector.
+        room: how many tokens stand around every text.
+    """
+    usual, cut = DecodingSpec(), decoding.max_source != DecodingSpec().max_source
+    if (decoding.pooling, decoding.normalize) == (usual.pooling, usual.normalize) and not cut:
+        return
+    steps = ["", "1_Pooling", *(["2_Normalize"] if decoding.normalize else [])]
+    modules = [
+        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for number, (kind, path) in enumerate(zip(("Transformer", "Pooling", "Normalize"), steps, strict=False))
+    ]
+    for path in steps:
+        (folder / path).mkdir(exist_ok=True)
+    modes = {name: ours == decoding.pooling for name, ours in _MODES.items()}
+    tables: dict[str, Any] = {
+        "modules.json": modules,
+        "1_Pooling/config.json": {"word_embedding_dimension": width} | modes,
+    }
+    if cut:
+        tables["sentence_bert_config.json"] = {"max_seq_length": decoding.max_source + room, "do_lower_case": False}
+    for name, table in tables.items():
+        (folder / name).write_text(json.dumps(table, indent=1), encoding="utf-8")
 
 
 def _table(path: Path) -> dict[str, Any]:
