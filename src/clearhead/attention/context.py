@@ -36,7 +36,7 @@ def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> 
 
 
 class Shared:
-    """Masks, rotations and tile contexts that all layers of a stack use, so that each is computed once per forward pass.
+    """Masks, rotations and tile contexts that all layers of a stack use: each is computed once per forward pass.
 
     This only saves time. Every entry follows from its key and from the context, so results do not depend on what is
     stored here, or in which order it was asked for.
@@ -57,9 +57,7 @@ class Shared:
         self._masks.append((sizes, make()))
         return self._masks[-1][1]
 
-    def turns(
-        self, scheme: RelativePosition, positions: Int[Tensor, "*b n"], dtype: torch.dtype
-    ) -> Turns | None:
+    def turns(self, scheme: RelativePosition, positions: Int[Tensor, "*b n"], dtype: torch.dtype) -> Turns | None:
         """What the scheme rotates queries or keys at these positions by."""
         for rotating, known, precision, turns in self._turns:
             if rotating is scheme and known is positions and precision == dtype:

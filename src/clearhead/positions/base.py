@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-
 Turns = tuple[Float[Tensor, "*c n half"], Float[Tensor, "*c n half"]]
 """cos and sin of the angles that pairs of features are rotated by."""
 

@@ -215,7 +215,7 @@ class TransformerForm:
             over_memory = across(ledger, role, stored=role.stored)
             for group in groups:
                 own = nearby if spec.attention.sees_window(group.first + 1) else setting
-                layers = self._layer(ledger, group, role, own, over_memory, position_setting)
+                layers = self._layer(group, role, own, over_memory, position_setting)
                 one = ledger.computed_again(layers, role.memory)
                 with nullcontext() if group.weights else ledger.without("parameters"):
                     x = ledger.repeat(self._name(group), group.count, self._times(group, ledger, part), one, x)
@@ -226,7 +226,6 @@ class TransformerForm:
 
     def _layer(
         self,
-        ledger: Ledger,
         group: EqualLayers,
         role: StackRole,
         setting: AttentionSetting,

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,8 @@ from clearhead.models import EncoderModel
 
 TOLERANCE = 1e-4
 """By how much a number may differ, as a part of the largest one: engines add up in other orders."""
+TIE = 1e-5
+"""By how much the best token may be ahead of the second, as a part of its score, for either to be right."""
 
 
 @runtime_checkable
@@ -45,7 +47,8 @@ class Foreign(Protocol):
 
 def compare(sample: Sample, foreign: Foreign) -> Agreement:
     """Compare on every batch: all numbers that are not padding, and the greedy answers."""
-    worst, largest, values, found, same, ties = 0.0, 0.0, 0, 0, 0, 0
+    worst, largest, values, found = 0.0, 0.0, 0, 0
+    leads: list[_Lead] = []  # of answers that differ
     for batch in sample.batches:
         logits = sample.logits(batch)
         ours, theirs = _measured(logits, batch, foreign.measure), foreign.values(batch)
@@ -64,17 +67,31 @@ def compare(sample: Sample, foreign: Foreign) -> Agreement:
             continue
         for row, (mine, other) in enumerate(zip(batch.answers, given, strict=True)):
             found += 1
-            if mine == other:
-                same += 1
-            elif _is_tie(sample, batch, row, (mine, other), logits):
-                ties += 1
+            if mine != other:
+                leads.append(_lead(sample, batch, row, (mine, other), logits))
     measure = foreign.measure
     if isinstance(sample.model, EncoderModel) and largest and not found:
         measure = "vectors"
-    agreement = Agreement(measure, worst, largest, values, found, same, ties)
-    if math.isfinite(worst) and not agreement.close(TOLERANCE) and isinstance(foreign, Doubled):
-        return replace(agreement, exact=_exact(sample, foreign))
-    return agreement
+    ties = sum(lead.is_tie() for lead in leads)
+    agreement = Agreement(measure, worst, largest, values, found, found - len(leads), ties)
+    if agreement.holds(TOLERANCE) or not math.isfinite(worst):
+        return agreement
+    rounding = _rounding(sample, foreign.measure)
+    ties = sum(lead.is_tie(rounding) for lead in leads)
+    exact = _exact(sample, foreign) if isinstance(foreign, Doubled) else None
+    return replace(agreement, ties=ties, rounding=rounding, exact=exact)
+
+
+class _Lead(NamedTuple):
+    """By how much the model preferred its own token where two answers part."""
+
+    lead: float
+    """∞ if it is not known."""
+    best: float
+
+    def is_tie(self, rounding: float = 0.0) -> bool:
+        """Whether either token is right, if scores may be off by ``rounding``."""
+        return self.lead <= max(TIE * max(1.0, abs(self.best)), 2 * rounding)
 
 
 def _exact(sample: Sample, foreign: Doubled) -> float:
@@ -87,6 +104,18 @@ def _exact(sample: Sample, foreign: Doubled) -> float:
         if batch.counts is not None:
             difference = difference[batch.counts]
         worst = max(worst, _largest(difference))
+    return worst
+
+
+def _rounding(sample: Sample, measure: str) -> float:
+    """The largest difference between the model and itself in float64."""
+    worst = 0.0
+    for batch in sample.batches:
+        ours = _measured(sample.logits(batch), batch, measure)
+        with doubled(sample.model):
+            exact = _measured(sample.logits(batch), batch, measure)
+        difference = (ours.double() - exact).abs()
+        worst = max(worst, _largest(difference if batch.counts is None else difference[batch.counts]))
     return worst
 
 
@@ -121,8 +150,7 @@ def _measured(logits: Tensor, batch: SampleBatch, measure: str) -> Tensor:
     return logits.log_softmax(-1).gather(-1, batch.following.unsqueeze(-1)).squeeze(-1)
 
 
-def _is_tie(sample: Sample, batch: SampleBatch, row: int, answers: tuple[list[int], list[int]], logits: Tensor) -> bool:
-    """Whether two answers part where the model's own choice was within rounding."""
+def _lead(sample: Sample, batch: SampleBatch, row: int, answers: tuple[list[int], list[int]], logits: Tensor) -> _Lead:
     mine, other = answers
     place = next((at for at, pair in enumerate(zip(mine, other, strict=False)) if pair[0] != pair[1]), None)
     if place is None:
@@ -134,9 +162,9 @@ def _is_tie(sample: Sample, batch: SampleBatch, row: int, answers: tuple[list[in
         if isinstance(sample.model, EncoderModel):
             at = place
         if at >= logits.shape[1]:
-            return False
+            return _Lead(math.inf, 0.0)
         scores = logits[row, at]
     scores = scores.clone()
     scores[sample.banned] = -torch.inf
     best, second = (float(value) for value in scores.topk(2).values)
-    return best - second <= 1e-5 * max(1.0, abs(best))
+    return _Lead(best - second, best)
