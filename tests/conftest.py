@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("SYMPY_CACHE_SIZE", "100000")  # formulas of many models: with 1000 they take a quarter longer
 
 import jaxtyping
 import pytest

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import re
 import subprocess
 import sys
@@ -66,7 +67,8 @@ def counted(code: str) -> tuple[str, int]:
         "sys.setprofile(count)\n"
     )
     code = f"{counter}{code}sys.setprofile(None)\nprint('torch' in sys.modules, calls)\n"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    environment = {name: value for name, value in os.environ.items() if name != "SYMPY_CACHE_SIZE"}  # as users have it
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     torch, calls = result.stdout.strip().splitlines()[-1].split()
     return torch, int(calls)
 

@@ -209,7 +209,7 @@ def test_three_processes_resume_exactly(kind: Parallel, data: Path, tmp_path: Pa
     assert len({tuple(state.tolist()) for state in states}) == 3
 
 
-STEPS = 50 if THOROUGH else 12
+STEPS = 50 if THOROUGH else 6
 
 
 def go_on(group: ProcessGroup, folder: Path, name: str, kind: Parallel, start: bool) -> None:
