@@ -37,7 +37,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from jaxtyping import Int
 from torch import Tensor
 
@@ -141,6 +140,8 @@ def difference(what: str, mine: Tensor, theirs: Tensor) -> Difference:
 
 def reference(kind: str, size: Size) -> Any:
     """A random BERT with its head for masked tokens, or a GPT-2; their heads tell tokens apart."""
+    import transformers  # takes seconds, which a test that is only collected need not wait
+
     torch.manual_seed(0)
     common: dict[str, Any] = {"vocab_size": size.vocabulary, "attn_implementation": "eager"}
     model: Any
@@ -350,6 +351,7 @@ def inseq_pairs(case: Case) -> Iterator[Pair]:
 def numbers_tokenizer(model: Any, folder: str) -> Any:
     """A tokenizer whose words are the ids, for libraries that want texts; read from a folder, as they expect."""
     import tokenizers
+    import transformers
 
     vocabulary = {str(index): index for index in range(model.config.vocab_size)}
     empty = "<baseline>"  # no part of a number: tokenizers find special tokens inside of words
@@ -420,6 +422,8 @@ def versions() -> Iterator[str]:
 
 def main() -> int:
     """Print a table per model; 1 if numbers differ."""
+    import transformers
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=["bert", "gpt2"], help="which models: bert, gpt2")
     parser.add_argument("--tokens", type=int, default=24)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("SYMPY_CACHE_SIZE", "100000")  # formulas of many models: with 1000 they take a quarter longer
 
 import jaxtyping
 import pytest
@@ -81,12 +82,16 @@ SHAPED = {"positions", "attention", "blocks"}
 SHAPED |= {"models/test_contracts", "models/test_grid", "models/test_influence", "decoding/test_steppers"}
 SHAPED |= {"interop/test_parity", "data/test_batches", "data/test_masking", "predictor/test_forced"}
 SHAPED |= {"training/test_families", "training/test_digits", "training/test_muon", "training/test_loss"}
-SHARING = ("costing", "interop", "lectures", "predictor", "serving")
+SHARING = ("costing", "interop", "lectures", "predictor", "serving", "images", "tables")
 WITH = {"positions": "interop", "cli/test_lecture": "lectures", "costing/test_lecture": "lectures"}
 WITH |= dict.fromkeys(("attention/test_disentangled", "blocks/test_feedforward", "blocks/test_norm"), "interop")
-WITH |= dict.fromkeys(("benchmarks/test_look_peers", "inspection/test_imported"), "interop")
+WITH |= dict.fromkeys(("benchmarks/test_look_peers", "inspection/test_imported", "serving/test_loading"), "interop")
+WITH |= dict.fromkeys(("cli/test_cli", "cli/test_names", "cli/test_terminal"), "interop")
 WITH |= dict.fromkeys(("verbs/test_engines", "verbs/test_exporting"), "interop")
-"""Files and folders that go with another folder, so that one worker runs the lectures, and one imports transformers."""
+WITH |= dict.fromkeys(("training/test_digits", "evaluation/test_metrics"), "images")
+WITH |= dict.fromkeys(("data/test_given", "verbs/test_given"), "tables")
+"""Files and folders that go with others, so that one worker runs the lectures, and one imports transformers, one
+scikit-learn, one datasets and pandas."""
 SLOW = ("cli", "models", "pages", "tests", "tools", "training")
 """Folders of files with few tests that take long: commands, whole models, a browser, the site, attacks, trainings."""
 PARITY = "parity"

@@ -362,20 +362,6 @@ def test_gradients_in_float64() -> None:
         assert torch.autograd.gradcheck(lambda x, module=module: module(x, context=AttentionContext(causal=True)), (x,))
 
 
-def test_a_head_norm_with_an_offset_is_gemmas_bit_for_bit() -> None:
-    """Reference: transformers' Gemma3RMSNorm, for queries and keys of each head."""
-    from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm
-
-    module = randomise(
-        MultiHeadAttention(width=32, heads=2, qk_norm="rmsnorm", qk_norm_eps=1e-6, qk_norm_unit_offset=True)
-    )
-    reference, x = Gemma3RMSNorm(16, eps=1e-6), torch.randn(2, 5, 32)
-    for norm, found in ((module.query_norm, module.queries(x)), (module.key_norm, module.candidates(x)[0])):
-        reference.weight.data = norm.weight.data
-        joined = module.query(x) if norm is module.query_norm else module.key(x)
-        assert torch.equal(found, reference(joined.unflatten(-1, (2, 16))).transpose(1, 2))
-
-
 def test_a_head_norm_with_an_offset_starts_as_the_other_one() -> None:
     x = torch.randn(2, 5, 2, 16)
     other, norm = (

@@ -1,8 +1,11 @@
 """Normalisation: what the notes say, what torch does, and where they differ."""
 
+from typing import Any
+
 import pytest
 import torch
 
+from clearhead.attention import MultiHeadAttention
 from clearhead.blocks import LayerNorm, RmsNorm
 
 
@@ -122,6 +125,22 @@ def test_rms_norm_with_an_offset_is_gemmas_bit_for_bit() -> None:
     x = torch.randn(2, 5, 64) + 3
     assert torch.equal(norm(x), reference(x))
     assert not torch.equal((1 + reference.weight) - 1, reference.weight)
+
+
+def test_a_head_norm_with_an_offset_is_gemmas_bit_for_bit() -> None:
+    """Reference: transformers' Gemma3RMSNorm, for queries and keys of each head."""
+    from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm
+
+    module: Any = MultiHeadAttention(
+        width=32, heads=2, qk_norm="rmsnorm", qk_norm_eps=1e-6, qk_norm_unit_offset=True
+    ).eval()
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    reference, x = Gemma3RMSNorm(16, eps=1e-6), torch.randn(2, 5, 32)
+    for norm, found in ((module.query_norm, module.queries(x)), (module.key_norm, module.candidates(x)[0])):
+        reference.weight.data = norm.weight.data
+        joined = module.query(x) if norm is module.query_norm else module.key(x)
+        assert torch.equal(found, reference(joined.unflatten(-1, (2, 16))).transpose(1, 2))
 
 
 def test_rms_norm_with_an_offset_starts_as_the_other_one() -> None:

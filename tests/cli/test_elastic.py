@@ -45,7 +45,7 @@ def free_port() -> int:
 @pytest.mark.parametrize("kind", [pytest.param("ddp", marks=pytest.mark.prove), "fsdp"])
 def test_a_process_that_is_killed_ends_the_others_and_nothing_is_lost(tmp_path: Path, kind: str) -> None:
     """What torchrun builds on, without it: the survivor ends by itself and says so; started again, all go on."""
-    words = arguments(tmp_path, 24, f"training.parallel={kind}")
+    words = arguments(tmp_path, 12, f"training.parallel={kind}", "training.evaluate_every=8")
     finished(*words, "-o", str(tmp_path / "whole"), processes=2)
     run = tmp_path / "run"
     together = LOOPBACK | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import pytest
 import torch
 import torch.distributed as dist
-from torch.distributed.tensor.debug import CommDebugMode
 
 from clearhead.costing import cost
 from clearhead.costing.forms.parallel import Cluster, Parallel, predicted
@@ -42,6 +41,8 @@ def recipe_of(*more: str) -> Recipe:
 
 def member(rank: int, size: int, folder: Path, kind: Kind, settings: list[str]) -> None:
     """Run by each process: the second step of a run, counted, and the third by torch's counter of calls."""
+    from torch.distributed.tensor.debug import CommDebugMode
+
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder / 'meeting'}", rank=rank, world_size=size)
     recipe, group = recipe_of(*settings), ProcessGroup(rank, size)
@@ -82,6 +83,8 @@ def _bytes(parts: Any) -> int:
 @cache
 def counted(kind: Kind, size: int, folder: Path, *settings: str) -> list[dict[str, Any]]:
     """What each process sent and holds."""
+    import torch.distributed.tensor.debug  # noqa: F401 - here, not in every process
+
     place = folder / f"{kind}-{size}-{len(settings)}"
     place.mkdir()
     context = multiprocessing.get_context("fork")

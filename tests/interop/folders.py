@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import sentencepiece
-import transformers
 from tokenizers import (
     BertWordPieceTokenizer,
     ByteLevelBPETokenizer,
@@ -19,7 +18,8 @@ from tokenizers import (
     normalizers,
     pre_tokenizers,
 )
-from transformers.models.m2m_100 import tokenization_m2m_100
+
+from tests.interop.references import transformers
 
 TEXT = """
 The small boat left the harbour before the sun rose over the hills.
@@ -174,6 +174,8 @@ def marian(folder: Path) -> None:
 
 
 def m2m100(folder: Path) -> None:
+    from transformers.models.m2m_100 import tokenization_m2m_100
+
     model = piece_model()
     aside = folder / "older"
     aside.mkdir()

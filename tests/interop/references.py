@@ -1,13 +1,24 @@
 """Tiny random models of transformers with odd sizes, saved as folders: the independent references."""
 
+import importlib
 import math
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
+
+class _Transformers:
+    """transformers, imported when a class of it is first asked for: all workers collect these files, one uses it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if not name[0].isupper():  # pytest asks everything in a file for marks
+            raise AttributeError(name)
+        return getattr(importlib.import_module("transformers"), name)
+
+
+transformers: Any = _Transformers()
 PAD = 49
 SIZES: dict[str, Any] = {
     "d_model": 48,

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 from safetensors.torch import load_file
 
 import clearhead
@@ -17,6 +16,7 @@ from clearhead.interop.huggingface import exporting
 from clearhead.models import SavedModel, build, save_model, stored_tensors
 from clearhead.recipe import read_recipe
 from tests.interop import references
+from tests.interop.references import transformers
 from tests.models.zoo import SIZES
 
 ARCHITECTURES = [

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
 
 import clearhead
@@ -16,6 +15,7 @@ from clearhead.interop import import_huggingface, load_huggingface
 from clearhead.models import EncoderModel, load_model, save_model
 from tests.cli.typed import typed
 from tests.interop import references
+from tests.interop.references import transformers
 from tests.interop.test_parity import SOURCE, TOLERANCE, with_pad
 from tests.interop.test_refusals import edit_config
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-import transformers
 
 import clearhead
 from clearhead.errors import RecipeError
@@ -20,6 +19,7 @@ from clearhead.predictor import Predictor, TextWriter
 from clearhead.serving import work
 from tests.cli.typed import typed
 from tests.interop import folders, references
+from tests.interop.references import transformers
 
 QUESTIONS = [
     *folders.LINES[::3],

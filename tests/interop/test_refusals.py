@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -21,6 +20,7 @@ from clearhead.models import count_parameters
 from clearhead.positions import sinusoids
 from clearhead.recipe import Seq2SeqSpec, TransformerSpec, module_of, read_recipe, recipe_from
 from tests.interop import references
+from tests.interop.references import transformers
 
 # config.json files as they were published, older keys included
 OPUS_MT: dict[str, Any] = {

@@ -7,7 +7,6 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-import transformers
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 import clearhead
@@ -16,6 +15,7 @@ from clearhead.models import load_model, stored_tensors
 from clearhead.predictor import TextWriter
 from clearhead.training import objective_of, reopen
 from tests.interop import folders, references, test_raw_text
+from tests.interop.references import transformers
 from tests.interop.test_heads import MASKED, WORDS, roberta_tokenizer
 from tests.training.toy import write_labels
 

@@ -202,10 +202,11 @@ def test_torch_runs_the_threads_that_the_process_may(monkeypatch: pytest.MonkeyP
         torch.set_num_threads(before)
 
 
-def test_an_outline_is_made_without_torchs_compiler() -> None:
-    """Importing it takes a second, which every command that loads a model would pay; names and shapes stay as built."""
+def test_outlines_and_trainers_are_made_without_torchs_compiler() -> None:
+    """Importing it takes seconds, which every command that loads a model would pay; names and shapes stay as built."""
     code = (
-        "import sys; from clearhead.models import model_bytes; from clearhead.recipe import read_recipe; "
+        "import sys, clearhead.verbs.session; "
+        "from clearhead.models import model_bytes; from clearhead.recipe import read_recipe; "
         "names = 'tiny', 'gpt2', 'vit-b16', 'rnn-luong', 'deberta-v3-base';"
         " [model_bytes(read_recipe(name).model) for name in names];"
         "sys.exit('torch._dynamo' in sys.modules)"

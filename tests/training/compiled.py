@@ -100,7 +100,7 @@ def test_a_graph_that_looks_at_values_is_seen(monkeypatch: pytest.MonkeyPatch) -
 def test_lengths_that_were_equal_by_chance_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong variant: torch takes equal sides of the first batch for one letter, and records anew when they differ."""
     monkeypatch.setattr(compiling, "_any_sizes", nullcontext)
-    whole = compiling.CompiledModel(zoo.make("lm", "plain").train(), 64)
+    whole = compiling.CompiledModel(zoo.make("lm", "plain", "model.layers=1").train(), 64)
     for lines, n, _ in SIZES[:2]:
         with right_padded():
             whole.states(_ids(lines, n, seed=1))
@@ -197,9 +197,8 @@ def test_compiling_belongs_to_what_a_run_is(tmp_path: Path) -> None:
 
 
 def test_a_line_past_the_end_of_a_table_is_refused_as_without_a_graph() -> None:
-    model = build(
-        read_recipe(None, *zoo.SIZES, "model.family=lm", "model.position.kind=learned", "model.position.size=8"), seed=1
-    )
+    table = ["model.position.kind=learned", "model.position.size=8"]
+    model = build(read_recipe(None, *zoo.SIZES, "model.family=lm", "model.layers=1", *table), seed=1)
     whole = compiling.CompiledModel(model, 64)
     with right_padded():
         assert whole.states(_ids(2, 8, seed=1)).shape == (2, 8, 16)

@@ -124,21 +124,24 @@ def test_prepared_data_are_made_again(run: Path, runs: Path, name: str, damage: 
         assert_same_run(runs / "whole", run)
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, "digits"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_so_are_those_of_every_family(family: str, tmp_path: Path) -> None:
-    words = ["digits"]
-    if family in FAMILIES:
-        file = FAMILIES[family](tmp_path / ("labels.tsv" if family == "classifier" else "lines.txt"))
-        words = [str(file), f"model.family={family}", *SMALL]
-    result = typed("train", *words, "-o", str(tmp_path / "run"), "--max-steps", "2", "training.threads=1")
+    """Images are in test_digits.py."""
+    file = FAMILIES[family](tmp_path / ("labels.tsv" if family == "classifier" else "lines.txt"))
+    every_file_is_made_again([str(file), f"model.family={family}", *SMALL], tmp_path / "run")
+
+
+def every_file_is_made_again(words: list[str], run: Path) -> None:
+    """Train with these words, then hurt one prepared file after the other."""
+    result = typed("train", *words, "-o", str(run), "--max-steps", "2", "training.threads=1")
     assert result.returncode == 0, result.stderr
-    files = {path for path in (tmp_path / "run" / "data").iterdir() if path.name != "stamps.json"}  # see test_stamps.py
+    files = {path for path in (run / "data").iterdir() if path.name != "stamps.json"}  # see test_stamps.py
     assert len(files) >= 3
     for path in sorted(files):
         before = path.read_bytes()
         hurt(path, "one bit flipped")
         assert is_hurt(path, before)
-        assert len(resumed(tmp_path / "run").notes) == 1
+        assert len(resumed(run).notes) == 1
         assert path.read_bytes() == before
 
 

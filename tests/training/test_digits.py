@@ -14,6 +14,7 @@ from clearhead.recipe import DataSpec, PatchesSpec, read_recipe
 from clearhead.training import Trainer, prepare, reopen
 from clearhead.verbs.inputs import data_settings
 from clearhead.verbs.session import make_trainer
+from tests.training.test_damage import every_file_is_made_again
 from tests.training.test_trainer import HARD, assert_same_run, continued
 from tests.training.toy import SMALL
 
@@ -55,6 +56,10 @@ def test_a_resumed_run_ends_as_one_that_never_stopped(tmp_path: Path) -> None:
     trainer = continued(tmp_path / "parts")
     trainer.run()
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_damaged_data_are_made_again(tmp_path: Path) -> None:
+    every_file_is_made_again(["digits"], tmp_path / "run")
 
 
 def test_dev_scores_eval_and_neighbours(tmp_path: Path) -> None:

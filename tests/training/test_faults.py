@@ -15,7 +15,7 @@ from tests.cli.typed import typed
 from tests.training.test_trainer import assert_same_run
 from tests.training.toy import FEW, SMALL, write_pairs
 
-FAULTS = int(os.environ.get("CLEARHEAD_FAULTS", "3"))
+FAULTS = int(os.environ.get("CLEARHEAD_FAULTS", "2"))
 """Instants at which each operation fails; `make prove` asks for all."""
 WORDS = ["--max-steps", "6", "training.evaluate_every=3", "training.save_every=1", *SMALL]
 

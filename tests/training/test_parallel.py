@@ -23,7 +23,7 @@ from clearhead.training.parallel import GradientSource, is_divisible, kind_of
 from clearhead.training.shards import whole
 from clearhead.verbs import session
 from clearhead.verbs.session import Parallel, make_trainer
-from tests.thorough import THOROUGH
+from tests.thorough import THOROUGH, proved_later
 from tests.training.test_trainer import assert_same_run, state_of
 from tests.training.together import keep, kept, next_losses, together
 from tests.training.toy import FAMILIES, FEW, SMALL, write_pairs
@@ -195,9 +195,12 @@ def whole_and_in_parts(group: ProcessGroup, folder: Path, kind: Parallel) -> Non
     resumed.run()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", proved_later(KINDS, but=["fsdp"]))
 def test_three_processes_resume_exactly(kind: Parallel, data: Path, tmp_path: Path) -> None:
-    """Also if torch added up gradients in another order after the first step; each process has its own dropout."""
+    """Also if torch added up gradients in another order after the first step; each process has its own dropout.
+
+    Two with DDP, started by torchrun and killed: tests/cli/test_train.py.
+    """
     for name in ("whole", "parts"):
         prepare(read_recipe(None, f'data.train="{data}"', *SMALL, "training.steps=8", *BUSY, *SHORT), tmp_path / name)
     together(3, whole_and_in_parts, tmp_path, kind)
@@ -206,7 +209,7 @@ def test_three_processes_resume_exactly(kind: Parallel, data: Path, tmp_path: Pa
     assert len({tuple(state.tolist()) for state in states}) == 3
 
 
-STEPS = 50 if THOROUGH else 12
+STEPS = 50 if THOROUGH else 6
 
 
 def go_on(group: ProcessGroup, folder: Path, name: str, kind: Parallel, start: bool) -> None:

@@ -13,6 +13,8 @@ from tests.training.test_trainer import assert_same_run
 from tests.training.toy import write_pairs
 
 SMALL = ["model.family=recurrent", "model.width=32", "training.batch_tokens=256", "training.threads=1"]
+SHORT = ["decoding.beam_size=1", "decoding.max_length=12"]
+"""What has learnt nothing does not stop writing either."""
 KINDS = {
     "bahdanau": ["model.attention.kind=bahdanau"],
     "luong": ["model.cell=lstm", "model.layers=2"],
@@ -36,7 +38,7 @@ def continued(folder: Path) -> Trainer:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_resumed_run_ends_as_one_that_never_stopped(tmp_path: Path, kind: str) -> None:
     """Contract 3: a checkpoint holds all that the next step depends on, dropout in every loop included."""
-    settings = [*KINDS[kind], "training.steps=12", "training.evaluate_every=6", "training.save_every=4"]
+    settings = [*KINDS[kind], "training.steps=12", "training.evaluate_every=6", "training.save_every=4", *SHORT]
     new_run(tmp_path / "whole", *settings).run()
     trainer = new_run(tmp_path / "parts", *settings)
     for _ in range(4):

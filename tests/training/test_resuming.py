@@ -6,7 +6,6 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from clearhead.training import StatedRecipe, opened, prepare, reopen
 from clearhead.training.manifest import read_manifest, write_manifest
 from clearhead.training.preparation import _DECIDES, extend
 from clearhead.verbs.session import make_trainer, train_in
+from tests.cli.forked import Forked
 from tests.cli.typed import typed
 from tests.training.test_trainer import assert_same_run, state_of
 from tests.training.toy import FEW, SMALL, write_lines, write_pairs
@@ -294,7 +294,7 @@ def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
     """The second is refused at once and changes nothing; after a SIGKILL of the first its lock is taken over."""
     pairs, folder = write_pairs(tmp_path / "pairs.tsv", count=FEW), tmp_path / "run"
     words = ["train", str(pairs), "-o", str(folder), "--max-steps", "100000", "training.evaluate_every=100000", *SMALL]
-    first = subprocess.Popen([sys.executable, "-m", "clearhead", *words], stderr=subprocess.DEVNULL)
+    first = Forked(words, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 60
         while not (folder / "metrics.jsonl").is_file():

@@ -76,13 +76,12 @@ class MultiHeadAttention(Heads):
             cache: keys and values of earlier steps. Self-attention appends to it; cross-attention fills it once.
         """
         context = context or AttentionContext()
-
-        def candidates() -> tuple[Tensor, Tensor]:
-            keys, head_values = self.candidates(tokens if memory is None else memory, values)
-            return context.rotate_keys(keys), head_values
-
         query = context.rotate_queries(self.queries(tokens))  # (b, h, n, q)
-        keys, head_values = remembered(cache, candidates, fixed=memory is not None)
+        keys, head_values = remembered(
+            cache,
+            lambda: _rotated(context, *self.candidates(tokens if memory is None else memory, values)),
+            fixed=memory is not None,
+        )
         return self.join(self.mix(query, keys, head_values, context))
 
     def mix(
@@ -94,3 +93,9 @@ class MultiHeadAttention(Heads):
     ) -> Float[Tensor, "b h n e"]:
         """Σ_j α_ij v_j in every head."""
         return attend_heads(self, query, keys, values, context)
+
+
+def _rotated(
+    context: AttentionContext, keys: Float[Tensor, "b g m q"], values: Float[Tensor, "b g m e"]
+) -> tuple[Float[Tensor, "b g m q"], Float[Tensor, "b g m e"]]:
+    return context.rotate_keys(keys), values

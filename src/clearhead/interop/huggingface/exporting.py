@@ -265,7 +265,7 @@ def _generation(saved: SavedModel, banned: list[int]) -> Any:
         settings |= {} if language is None else {place: language}
     if not decoding.ban_specials:  # it was imported, and answers by the settings that it came with
         settings |= written_generation(decoding, family=family)
-    return transformers.GenerationConfig(**settings)  # type: ignore[no-untyped-call]
+    return transformers.GenerationConfig(**settings)
 
 
 def _write_tokenizers(saved: SavedModel, folder: Path) -> Iterator[str]:
