@@ -63,6 +63,15 @@ def test_any_ids_are_decoded_alike(tokenizers: Tokenizers, data: st.DataObject) 
     assert target.decode([ids]) == [theirs.decode(ids, skip_special_tokens=True)]
 
 
+def test_what_a_tokenizer_does_not_know_is_named(tokenizers: Tokenizers) -> None:
+    """Where AutoTokenizer gives the id of the unknown; what is spelt in bytes is known, and so is its name itself."""
+    theirs, source, _ = tokenizers
+    unknown = theirs.unk_token_id in theirs("東京", add_special_tokens=False)["input_ids"]
+    (lacking, nothing) = source.read(["the 東京 東京", theirs.unk_token or ""])[1]
+    assert ("東京" in "".join(lacking)) == unknown == bool(lacking)
+    assert nothing == ()
+
+
 def test_targets_of_an_encoder_decoder_have_their_own_tokenizer(tmp_path: Path) -> None:
     """Reference: MarianTokenizer(text_target=…); the source's would cut otherwise."""
     source, target = stored("Marian", tmp_path)

@@ -24,6 +24,8 @@ class Cut(NamedTuple):
     ids: list[int]
     offsets: list[tuple[int, int]]
     """Empty: where in the text a piece stands is not known once the text was normalised."""
+    lacking: tuple[str, ...] = ()
+    """Pieces that the vocabulary lacks, each once."""
 
 
 class PieceTokenizer:
@@ -137,9 +139,11 @@ class PieceTokenizer:
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> Cut:
         """The ids of a text, with what stands around it or without."""
-        ids = [index for part in self._split(text) for index in self._cut(part)]
+        found = [pair for part in self._split(text) for pair in self._cut(part)]
+        lacking = dict.fromkeys(piece.strip(_SPACE) for piece, index in found if index == self._unknown)
+        named = tuple(piece for piece in lacking if piece and piece != self.unknown)
         before, after = self.around if add_special_tokens else ([], [])
-        return Cut([*before, *ids, *after], [])
+        return Cut([*before, *(index for _, index in found), *after], [], named)
 
     def encode_batch(self, texts: Sequence[str], *, add_special_tokens: bool = True) -> list[Cut]:
         """The ids of several texts."""
@@ -171,13 +175,13 @@ class PieceTokenizer:
                 parts[place - 1] = parts[place - 1].rstrip()
         return [part for part in parts if part]
 
-    def _cut(self, part: str) -> list[int]:
-        """The ids of an added token, or of a part of the text."""
+    def _cut(self, part: str) -> list[tuple[str, int]]:
+        """The pieces of an added token, or of a part of the text, with their ids."""
         if part in self._ids and not self.encode_special_tokens:
-            return [self._ids[part]]
+            return [(part, self._ids[part])]
         pieces: list[str] = []
         if self.codes and (code := _CODE.match(part)):
             pieces.append(code.group())
             part = part[code.end() :]
         pieces += self._pieces.encode(part, out_type=str)
-        return [self.vocabulary.get(piece, self._unknown) for piece in pieces]
+        return [(piece, self.vocabulary.get(piece, self._unknown)) for piece in pieces]

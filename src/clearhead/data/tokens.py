@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Literal
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Encoding, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from clearhead.data.imported import Ids, ImportedTokenizer, frame_of, imported_from, is_imported
 from clearhead.data.library import library
+from clearhead.data.piece_tokenizer import Cut
 from clearhead.data.subwords import learn_subwords
 from clearhead.data.texts import Joined, Kind, Texts, lowered, suitable_kind, suitable_sharing
 from clearhead.errors import DataError
@@ -185,9 +186,10 @@ class Codec:
         With ``gaps``, <mask> stands for a hidden token.
         """
         tokenizer = self._gaps if gaps and self._gaps is not None else self._tokenizer
-        if not self.own:  # another library's ids: what they mean is its own affair
+        if not self.own:  # another library's ids: what they mean is its own affair, but for the one of the unknown
             found = tokenizer.encode_batch(list(texts), add_special_tokens=False)
-            return [encoding.ids for encoding in found], [()] * len(found)
+            lacking = [self._lacking(text, encoding) for text, encoding in zip(texts, found, strict=True)]
+            return [encoding.ids for encoding in found], lacking
         hidden = self.mask if self._gaps is None or not gaps else None
         rows: list[list[int]] = []
         unknown: list[tuple[str, ...]] = []
@@ -202,6 +204,23 @@ class Codec:
             rows.append([UNK if new else index for index, new in zip(ids, strange, strict=True)])
             unknown.append(tuple(dict.fromkeys(parts)))
         return rows, unknown
+
+    @cached_property
+    def _unknown(self) -> int | None:
+        """The id that another library's tokenizer gives to what it does not know, if there is one."""
+        model = json.loads(self._tokenizer.to_str())["model"]
+        index, name = model.get("unk_id"), model.get("unk_token")
+        return self._tokenizer.token_to_id(name) if index is None and name is not None else index
+
+    def _lacking(self, text: str, encoding: Encoding | Cut) -> tuple[str, ...]:
+        """The parts of a text that another library's tokenizer does not know, each once."""
+        if isinstance(encoding, Cut):
+            return encoding.lacking
+        if self._unknown is None or self._unknown not in encoding.ids:
+            return ()
+        places = zip(encoding.offsets, encoding.ids, strict=True)
+        parts = dict.fromkeys(text[slice(*place)].strip() for place, index in places if index == self._unknown)
+        return tuple(part for part in parts if part and part != self.name(self._unknown))
 
     def wrapped(self, ids: list[int], size: int) -> list[int]:
         """The first ``size`` tokens of a line, between what stands before and after every line."""
