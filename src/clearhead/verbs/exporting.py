@@ -11,6 +11,7 @@ from clearhead.files import whole_folder
 from clearhead.recipe import named
 from clearhead.verbs.evaluate import examples_of_run
 from clearhead.verbs.naming import saved_named
+from clearhead.verbs.outputs import EXISTS
 from clearhead.verbs.reporting import listener_of
 from clearhead.verbs.undisturbed import undisturbed
 
@@ -94,7 +95,7 @@ def _writable(path: Path, *, force: bool) -> Path:
             raise ClearheadError(f"{path}: exists already, and is not an export: choose another folder")
         return path
     if not force:
-        raise ClearheadError(f"{path}: exists already; add --force to replace it")
+        raise ClearheadError(f"{path}: {EXISTS}")
     return path
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clearhead.errors import ClearheadError
+from clearhead.verbs.outputs import model_file
 
 if TYPE_CHECKING:
     from clearhead.interop import Imported
@@ -23,13 +24,7 @@ def import_model(
 
     Returns the model, and what of the folder was left behind.
     """
-    path = Path(output)
-    if path.suffix != ".safetensors":
-        raise ClearheadError(f"-o {path}: a model file is called something.safetensors")
-    if not path.parent.is_dir():
-        raise ClearheadError(f"-o {path}: the folder {path.parent} does not exist")
-    if path.exists() and not force:
-        raise ClearheadError(f"{path}: exists already; add --force to replace it")
+    path = model_file(output, force=force)
     from clearhead.interop import import_huggingface
     from clearhead.models import save_model
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from clearhead.errors import ClearheadError
 from clearhead.verbs.naming import start_named
+from clearhead.verbs.outputs import model_file
 
 if TYPE_CHECKING:
     from clearhead.models import SavedModel
@@ -21,11 +22,7 @@ def merge_adapters(
         output: The model file to write, called something.safetensors; without it none is written.
         force: Replace the file if it exists.
     """
-    path = None if output is None else Path(output)
-    if path is not None and path.suffix != ".safetensors":
-        raise ClearheadError(f"-o {path}: a model file is called something.safetensors")
-    if path is not None and path.exists() and not force:
-        raise ClearheadError(f"{path}: exists already; add --force to replace it")
+    path = None if output is None else model_file(output, force=force)
     from clearhead.models import save_model
     from clearhead.training import ADAPTERS, adapted_model
 

@@ -11,6 +11,7 @@ from clearhead.verbs.evaluate import read_for
 from clearhead.verbs.heads import study_examples
 from clearhead.verbs.inputs import Data, temporary_files
 from clearhead.verbs.naming import Changes
+from clearhead.verbs.outputs import model_file
 from clearhead.verbs.reporting import listener_of
 from clearhead.verbs.undisturbed import undisturbed
 
@@ -129,7 +130,7 @@ def prune(
         settings: Settings of ``[decoding]``, and ``data.bad_lines``.
     """
     listener = listener_of(report)
-    path = None if output is None else _writable(Path(output), force=force)
+    path = None if output is None else model_file(output, force=force)
     if isinstance(heads, str) or (not isinstance(heads, int) and not heads):
         raise TypeError('heads is a number, 8, or a list of names, ["cross.2.5"]')
     with temporary_files({"data": data}, columns=columns) as files:
@@ -210,16 +211,6 @@ def _scores(predictor: "Predictor", examples: list[Any]) -> "Scores":
     from clearhead.evaluation import evaluate
 
     return evaluate(predictor, examples, names="main")
-
-
-def _writable(path: Path, *, force: bool) -> Path:
-    if path.suffix != ".safetensors":
-        raise ClearheadError(f"-o {path}: a model file is called something.safetensors")
-    if not path.parent.is_dir():
-        raise ClearheadError(f"-o {path}: the folder {path.parent} does not exist")
-    if path.exists() and not force:
-        raise ClearheadError(f"{path}: exists already; add --force to replace it")
-    return path
 
 
 def _write(predictor: "Predictor", path: Path) -> None:

@@ -11,6 +11,7 @@ from clearhead.files import whole_file
 from clearhead.recipe import require_data, weights_of
 from clearhead.verbs.answer import files_of
 from clearhead.verbs.naming import Changes, model_named
+from clearhead.verbs.outputs import free_file
 from clearhead.verbs.undisturbed import undisturbed
 
 if TYPE_CHECKING:
@@ -71,12 +72,8 @@ def vector_file(
     path = Path(output)
     if path.suffix not in (".npy", ".jsonl"):
         raise ClearheadError(f"-o {path}: vectors are written as something.npy or something.jsonl")
-    if not path.parent.is_dir():
-        raise ClearheadError(f"-o {path}: the folder {path.parent} does not exist")
-    if path.exists() and not force:
-        raise ClearheadError(f"{path}: exists already; add --force to replace it")
     count = 0
-    with whole_file(path) as stream:
+    with whole_file(free_file(path, force=force)) as stream:
         if path.suffix == ".jsonl":
             for row in vector_lines(model, files, read_as=read_as, device=device, settings=settings):
                 stream.write(f"{row}\n".encode())
