@@ -120,7 +120,9 @@ def roberta_tokenizer() -> Tokenizer:
     specials = ["<s>", "<pad>", "</s>", "<unk>"]
     words = [*specials, *(f"Ġ{word}" for word in WORDS), "x", "<mask>"]
     tokenizer = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(  # letters and digits stay together
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=False)]
+    )
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
     tokenizer.add_special_tokens(

@@ -229,6 +229,7 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+@pytest.mark.filterwarnings("ignore::clearhead.NothingMasked")
 @pytest.mark.parametrize("family", ["seq2seq", "lm", "encoder", "classifier", "recurrent"])
 def test_lies_are_named_at_once_and_take_no_memory(family: str, honest: dict[str, Parts], tmp_path: Path) -> None:
     """Only errors about model files come out, fast; a file that still loads still answers.
