@@ -151,6 +151,7 @@ def _measured(logits: Tensor, batch: SampleBatch, measure: str) -> Tensor:
 
 
 def _lead(sample: Sample, batch: SampleBatch, row: int, answers: tuple[list[int], list[int]], logits: Tensor) -> _Lead:
+    """The model's lead at the first place where two answers to the same line differ."""
     mine, other = answers
     place = next((at for at, pair in enumerate(zip(mine, other, strict=False)) if pair[0] != pair[1]), None)
     if place is None:
