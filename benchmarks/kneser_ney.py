@@ -51,7 +51,8 @@ class KneserNey:
             return 0.0, 0.5, 1.0, 1.5
         share = sizes[1] / (sizes[1] + 2 * sizes[2])
         one, two, more = (count - (count + 1) * share * sizes[count + 1] / sizes[count] for count in (1, 2, 3))
-        return 0.0, one, two, more
+        possible = 0 <= one <= 1 and 0 <= two <= 2 and 0 <= more <= 3
+        return (0.0, one, two, more) if possible else (0.0, 0.5, 1.0, 1.5)
 
     def probability(self, token: str, history: Sequence[str]) -> float:
         """p(token | history); only the last tokens of the history count, and it begins with ``<s>``."""

@@ -28,6 +28,7 @@ from clearhead.recipe import read_with_origins
 from clearhead.training.hardware import loss_of
 from clearhead.training.optimizer import make_optimizers
 from clearhead.training.preparation import Prepared, prepare
+from clearhead.training.resuming import StatedRecipe
 from clearhead.verbs.sizing import sized_by_budget
 
 ROPE = ["model.position.kind=rope"]
@@ -117,7 +118,8 @@ def plan_missing(names: Sequence[str], asked: argparse.Namespace) -> None:
         for name in missing:
             described = read_with_origins(None, *settings_of(name, 1, asked), "training.steps=1000")
             recipe, chosen = sized_by_budget(*described)
-            runs[name] = prepare(recipe, Path(folder) / _folder(name), free=bool(chosen))
+            left = StatedRecipe(recipe, described[1], free=bool(chosen)).left_to_data
+            runs[name] = prepare(recipe, Path(folder) / _folder(name), free=left)
         times: dict[str, list[float]] = {name: [] for name in missing}
         for _ in range(ROUNDS):
             for name, run in runs.items():

@@ -7,6 +7,7 @@ from clearhead.models.encoder import ClassifierModel, EncoderModel
 from clearhead.models.evaluating import AttentionChoice, device_of, evaluating
 from clearhead.models.file import SavedModel, add_tensors, fingerprint_of, load_model, save_model, stored_tensors
 from clearhead.models.influence import influence
+from clearhead.models.joint import JointTable
 from clearhead.models.lm import LanguageModel
 from clearhead.models.outline import model_bytes, outline, require_model_memory
 from clearhead.models.seq2seq import Seq2Seq
@@ -17,6 +18,7 @@ __all__ = [
     "BlockTree",
     "ClassifierModel",
     "EncoderModel",
+    "JointTable",
     "LanguageModel",
     "Model",
     "ModelBlock",

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from clearhead.blocks import Decoder, Memory, Output
 from clearhead.models.assemble import make_output
 from clearhead.models.base import State, Writer
+from clearhead.models.joint import JointTable
 from clearhead.recipe import Seq2SeqSpec, module_of
 
 
@@ -20,13 +21,23 @@ class Seq2Seq(Writer):
         encoder: the stack that reads the source.
         decoder: the stack that generates the target.
         output: the output layer.
+        joint: n-grams of aligned pairs, by which answers are ranked; they are no part of the logits. May be None.
     """
 
     spec: Seq2SeqSpec
 
-    def __init__(self, spec: Seq2SeqSpec, *, encoder: nn.Module, decoder: Decoder, output: Output) -> None:
+    def __init__(
+        self,
+        spec: Seq2SeqSpec,
+        *,
+        encoder: nn.Module,
+        decoder: Decoder,
+        output: Output,
+        joint: JointTable | None,
+    ) -> None:
         super().__init__()
         self.spec, self.encoder, self.decoder, self.output = spec, encoder, decoder, output
+        self.joint = joint
 
     @classmethod
     def from_spec(cls, spec: Seq2SeqSpec) -> "Seq2Seq":
@@ -43,7 +54,11 @@ class Seq2Seq(Writer):
             memory_width=spec.encoder.out_width,
         )
         return cls(
-            spec, encoder=encoder, decoder=decoder, output=make_output(spec.embedding, target, spec.decoder.out_width)
+            spec,
+            encoder=encoder,
+            decoder=decoder,
+            output=make_output(spec.embedding, target, spec.decoder.out_width),
+            joint=JointTable(spec.joint) if spec.joint.nodes else None,
         )
 
     def encode(self, source: Int[Tensor, "b n"], valid: Bool[Tensor, "b n"] | None = None) -> Memory:

@@ -191,7 +191,28 @@ class TextWriter(Predictor):
             allowed=allowed,
             first=self.framing.first(spec),
         )
+        found = self._ranked(texts, found, spec)
         return self._decode([hypotheses[:n_best] for hypotheses in found], cut, unknown)
+
+    def _ranked(
+        self, texts: Sequence[str], found: list[list[Hypothesis]], spec: DecodingSpec
+    ) -> list[list[Hypothesis]]:
+        """The answers of a beam as network and joint n-grams rank them together, the best first; else as they are."""
+        joint = self.model.joint if isinstance(self.model, Seq2Seq) else None
+        if joint is None or not spec.joint_weight or spec.beam_size == 1 or spec.sample:
+            return found
+        sources = [row[: spec.max_source] for row in self._ids(texts)]
+        log_p = iter(
+            joint.ngrams().score(
+                [source for source, answers in zip(sources, found, strict=True) for _ in answers],
+                [answer.tokens for answers in found for answer in answers],
+            )
+        )
+        rescored = [
+            [replace(answer, score=answer.score + spec.joint_weight * float(next(log_p))) for answer in answers]
+            for answers in found
+        ]
+        return [sorted(answers, key=lambda answer: -answer.score) for answers in rescored]
 
     def vectors(self, texts: Sequence[str]) -> Tensor:
         if not isinstance(self.model, Seq2Seq):
@@ -209,6 +230,7 @@ class TextWriter(Predictor):
             (hypotheses,) = Engine(self.model).search(
                 [line], spec, scored=True, tree=tree, first=first, prefixes=[start] if start else None
             )
+            (hypotheses,) = self._ranked([text], [hypotheses], spec)
             (found,) = self._decode([hypotheses[: the_number(n_best, "n_best")]], [cut], unknown)
             tokens, answer_text, finished = found[0].tokens, found[0].text, found[0].finished
         else:

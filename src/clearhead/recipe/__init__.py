@@ -17,6 +17,7 @@ from clearhead.recipe.data import TASKS, DataSpec, TokenizerSpec
 from clearhead.recipe.differences import Difference, differences
 from clearhead.recipe.feedforward import FeedForwardSpec, GatedSpec, OuterSpec, SingleSpec, StandardSpec
 from clearhead.recipe.grid import AxialSpec, GridSpec, PatchesSpec, Relative2dSpec, Sinusoidal2dSpec, WindowSpec
+from clearhead.recipe.joint import JointSpec
 from clearhead.recipe.local import LocalSpec
 from clearhead.recipe.metrics import (
     Material,
@@ -132,6 +133,7 @@ __all__ = [
     "GridSpec",
     "Header",
     "InitSpec",
+    "JointSpec",
     "Kind",
     "KindSpec",
     "LanguageModelSpec",

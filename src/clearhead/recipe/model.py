@@ -16,6 +16,7 @@ from clearhead.recipe.describing import shown
 from clearhead.recipe.display import one_line, tree
 from clearhead.recipe.feedforward import Activation
 from clearhead.recipe.grid import PatchesSpec
+from clearhead.recipe.joint import JointSpec
 from clearhead.recipe.metrics import metrics_of
 from clearhead.recipe.registry import register
 from clearhead.recipe.spec import KindSpec, Spec
@@ -108,6 +109,8 @@ class Seq2SeqSpec(ModelSpec):
     """Writes the target, token by token."""
     cross: CrossSpec = CrossSpec()
     """How the decoder attends to the encoder."""
+    joint: JointSpec = JointSpec()
+    """N-grams of aligned pairs that rank answers beside the network."""
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Both stacks, the cross-attention between them, and what tying asks for."""
@@ -150,10 +153,11 @@ class Seq2SeqSpec(ModelSpec):
                 )
 
     @model_serializer(mode="wrap")
-    def _without_idle_cross(self, rest: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A recipe that is written out leaves out cross-attention that is not used."""
+    def _without_idle_parts(self, rest: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A recipe that is written out leaves out cross-attention and joint n-grams that are not used."""
         table: dict[str, Any] = rest(self)
-        return table if self.decoder.crosses else {name: part for name, part in table.items() if name != "cross"}
+        idle = {name for name, used in (("cross", self.decoder.crosses), ("joint", self.joint.order)) if not used}
+        return {name: part for name, part in table.items() if name not in idle}
 
 
 class LanguageModelSpec(ModelSpec):

@@ -207,6 +207,9 @@ class DecodingSpec(Spec):
     """Beginnings of an answer that are followed side by side; 1 is greedy search."""
     length_penalty: Annotated[float, Field(ge=0, le=100)] = 0.6
     """α of GNMT's ((5+|y|)/6)^α, which divides the log-probability of a finished beam; 0 prefers short answers."""
+    joint_weight: Annotated[float, Field(ge=0, le=100)] = 0.5
+    """For models with joint n-grams (`model.joint`): a beam's answers are ranked by their score plus this times log p
+    (source, answer) of the n-grams; 0 leaves the ranking to the network, as greedy search and sampling do."""
     min_length: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """The shortest answer, in tokens …"""
     min_ratio: Annotated[float, Field(ge=0, le=1000)] = 0.0

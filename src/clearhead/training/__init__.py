@@ -6,6 +6,7 @@ from clearhead.training.calibration import assist, dismiss
 from clearhead.training.checkpoint import has_trained
 from clearhead.training.common_folder import require_one_folder
 from clearhead.training.hardware import fast_products, notes_on, placed
+from clearhead.training.joint import joint_names, put_joint
 from clearhead.training.loss import token_loss
 from clearhead.training.manifest import Manifest, Stage, checksum_of
 from clearhead.training.objectives import Codecs, Objective, batch_loss, objective_of
@@ -57,6 +58,7 @@ __all__ = [
     "dismiss",
     "fast_products",
     "has_trained",
+    "joint_names",
     "merged",
     "notes_on",
     "objective_of",
@@ -65,6 +67,7 @@ __all__ = [
     "place_of",
     "placed",
     "prepare",
+    "put_joint",
     "reopen",
     "replicated",
     "require_one_folder",

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,11 +38,13 @@ from clearhead.recipe import DEFAULT_MINUTES, Recipe, read_recipe, recipe_from, 
 from clearhead.training.calibration import seconds_per_step
 from clearhead.training.clock import TimeBudget
 from clearhead.training.contradictions import differences
+from clearhead.training.joint import JOINT, count_again, count_joint
 from clearhead.training.manifest import Manifest, Stage, checksum_of, damage, read_manifest, write_manifest
 from clearhead.training.objectives import Codecs, Objective, objective_of
 from clearhead.training.planning import epoch_plan
 from clearhead.training.process_group import SINGLE, ProcessGroup, threads_for_each
 from clearhead.training.resolving import (
+    with_batch,
     with_dropout,
     with_ngrams,
     with_positions_across,
@@ -138,13 +140,14 @@ def prepare(
     group: ProcessGroup = SINGLE,
     *,
     start: Start | None = None,
-    free: bool = False,
+    free: Collection[str] = (),
     progress: Progress = unwatched,
 ) -> Prepared:
     """Read, check and encode the data, learn tokenizers, fix the number of steps; if it fails, nothing is left.
 
     With ``start``, the tokenizers are that model's, and ``data/start.safetensors`` is what training begins with.
-    With ``free``, the kinds of tokens decide about positions in cross-attention, and about n-grams.
+    What is ``free`` is left to the data: ``layers``, positions in cross-attention and n-grams; ``joint``, n-grams of
+    aligned pairs, which are kept as ``data/joint.safetensors``; ``batch``, its tokens.
     ``progress`` is told how far reading and encoding are.
     """
     notes: list[str] = []
@@ -154,7 +157,7 @@ def prepare(
         asked = recipe_table(recipe)
         known = None if start is None else start.known()
         codecs, recipe = objective_of(recipe).learn(corpus, known)
-        recipe = with_ngrams(with_positions_across(recipe, codecs), codecs) if free else recipe
+        recipe = with_ngrams(with_positions_across(recipe, codecs), codecs) if "layers" in free else recipe
         objective = objective_of(recipe)
         corpus = objective.admitted(corpus)
         with _unfinished(folder) as made:
@@ -163,7 +166,10 @@ def prepare(
             if not len(examples):
                 raise DataError(f"every training pair is longer than data.max_length ({recipe.data.max_length} tokens)")
             recipe, new = with_smoothing(recipe, objective), list[str]()
-            if start is not None:
+            recipe = with_batch(recipe, codecs, examples) if "batch" in free else recipe
+            if start is None:  # else the n-grams are those of the start
+                recipe, notes = count_joint(recipe, codecs, examples, corpus.dev, made, free="joint" in free)
+            else:
                 _, new = begun(start.saved, recipe)
                 recipe = with_new_parts(recipe, new)
             require_tunable(recipe, started=start is not None)
@@ -374,6 +380,8 @@ def _restored(folder: Path, manifest: Manifest, corpus: Corpus[Any], objective: 
             )
         codecs = _codecs_again(folder, corpus, objective) if _TOKENIZERS in damaged else _read_codecs(folder)
         _write(corpus, codecs, objective, made)
+        if JOINT in damaged:
+            count_again(objective.recipe, objective.open(made), made)
         for name, problem in damaged.items():
             if damage(made / name, manifest.files[name]):
                 raise DamagedFile(
@@ -427,6 +435,8 @@ def _adopted(folder: Path) -> tuple[Manifest, Corpus[Any]]:
                     f"{data / name}: {problem}, and {lost}: put one of them back, or start a new run with another -o"
                 )
     files |= {path.name: checksum_of(path) for path in _only_copies(folder, recipe)}
+    if (data / JOINT).is_file():
+        files[JOINT] = checksum_of(data / JOINT)
     origin = None
     if (data / FILE).is_file():
         files[FILE], origin = checksum_of(data / FILE), load_model(data / FILE).origin

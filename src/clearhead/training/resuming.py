@@ -32,6 +32,13 @@ class StatedRecipe:
     free: bool = False
     """Whether nobody described the layers, so that the data may decide about them."""
 
+    @property
+    def left_to_data(self) -> frozenset[str]:
+        """What the data decide, as ``prepare`` takes it: layers that nobody described, and what goes with them."""
+        beside = {"joint": ("model", "joint"), "batch": ("training", "batch_tokens")}
+        open_ones = {part for part, key in beside.items() if not any(given[:2] == key for given in self.given)}
+        return frozenset({"layers", *open_ones}) if self.free else frozenset()
+
 
 def opened(
     asked: StatedRecipe, folder: Path, group: ProcessGroup = SINGLE, *, resume: bool, progress: Progress = unwatched
@@ -53,7 +60,7 @@ def opened(
     if resume and not there and asked.recipe.data.task == "none" and asked.recipe.data.train is None:
         raise DataError(f"{folder}: has no run to continue, and no data to start one: name a file of pairs or a task")
     if not there or not resume:
-        run = prepare(asked.recipe, folder, group, start=asked.start, free=asked.free, progress=progress)
+        run = prepare(asked.recipe, folder, group, start=asked.start, free=asked.left_to_data, progress=progress)
         return run, False
     run = reopen(folder)
     _require_checkpoint(folder)

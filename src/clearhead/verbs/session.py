@@ -33,12 +33,14 @@ from clearhead.training import (
     clear_write_errors,
     dismiss,
     fast_products,
+    joint_names,
     merged,
     notes_on,
     open_process_group,
     opened,
     place_of,
     placed,
+    put_joint,
     reopen,
     require_one_folder,
     save_adapters,
@@ -156,6 +158,7 @@ def make_trainer(
     assert spec.steps is not None  # prepare() has fixed it
     torch.manual_seed(spec.seed)
     model = load_model(run.folder / "data" / START).model if run.origin else build(run.recipe)
+    put_joint(model, run.folder / "data")
     model, device = tuned(model, spec), pick_device(spec.device)
     kind = shared_kind(model, parallel or spec.parallel, group, device)
     model = placed(model, spec, place_of(kind, device))
@@ -204,7 +207,10 @@ def make_trainer(
         stages=run.manifest.stages,
         identity=run.identity,
         clock=clock,
-        fixed=[name for name, weight in model.named_parameters() if not weight.requires_grad] if run.origin else (),
+        fixed=[
+            *joint_names(model),
+            *(name for name, weight in model.named_parameters() if run.origin and not weight.requires_grad),
+        ],
     )
 
 

@@ -18,7 +18,7 @@ from clearhead.recipe import (
     TransformerEncoderSpec,
 )
 
-_NOT_SHAPE = {"family", "vocabulary", "embedding", "init"}
+_NOT_SHAPE = {"family", "vocabulary", "embedding", "init", "joint"}
 """Tables of ``[model]`` that say nothing about its layers, but for dropout."""
 
 

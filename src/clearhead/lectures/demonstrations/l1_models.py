@@ -125,7 +125,7 @@ def _like(reference: nn.Transformer, width: int, vocabulary: int) -> Seq2Seq:
     ]
     spec = read_recipe(None, f"model.vocabulary.source={vocabulary}", f"model.vocabulary.target={vocabulary}").model
     assert isinstance(spec, Seq2SeqSpec)
-    return Seq2Seq(spec, encoder=stacks[0], decoder=stacks[1], output=Output(tokens.weight)).eval()
+    return Seq2Seq(spec, encoder=stacks[0], decoder=stacks[1], output=Output(tokens.weight), joint=None).eval()
 
 
 def a_layer() -> Evidence:
