@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,10 @@ from clearhead.joint import SHAPES, aligned, unit_keys
 
 PAIRS = [([1, 2, 3], [7, 9]), ([1, 2], [7, 8]), ([2, 3], [8, 9]), ([3, 3, 1], [9, 7]), ([1], [7, 8]), ([2, 1], [8])]
 Unit = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def sides_of(pairs: list[tuple[list[int], list[int]]]) -> tuple[list[Any], list[Any]]:
+    return [np.array(source) for source, _ in pairs], [np.array(target) for _, target in pairs]
 
 
 def all_alignments(source: list[int], target: list[int]) -> list[list[Unit]]:
@@ -50,7 +55,7 @@ def key_of(unit: Unit) -> int:
 def test_the_best_alignment_is_the_best_of_all(iterations: int) -> None:
     """Expectation–maximisation and Viterbi as loops over all alignments; fewer iterations align otherwise."""
     share = by_hand(iterations)
-    keys, found = aligned(*([np.array(side) for side in sides] for sides in zip(*PAIRS, strict=True)), iterations)
+    keys, found = aligned(*sides_of(PAIRS), iterations=iterations)
     for pair, units in zip(PAIRS, found, strict=True):
         assert units is not None
         best = max(all_alignments(*pair), key=lambda way: sum(math.log(share[unit]) for unit in way))
@@ -84,7 +89,7 @@ def test_what_cannot_be_aligned_is_left_out() -> None:
 
 
 def test_pairs_that_are_too_many_for_one_group_are_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    sides = [[np.array(side) for side in sides] * 5 for sides in zip(*PAIRS, strict=True)]
+    sides = sides_of(PAIRS * 5)
     whole = aligned(*sides)[1]
     monkeypatch.setattr("clearhead.joint.alignment._TOGETHER", 2)
     assert aligned(*sides)[1] == whole

@@ -70,11 +70,11 @@ def test_n_grams_explain_a_language_and_not_its_reverse() -> None:
     known, new = language(2000), language(200, seed=5)
     model = fit(*known, order=3)
     assert model is not None
-    assert explained(model, known, new, 3) > 0.8
-    shuffled = [known[0], known[1][1:] + known[1][:1]]
+    assert explained(model, known, new, order=3) > 0.8
+    shuffled = known[0], known[1][1:] + known[1][:1]
     wrong = fit(*shuffled, order=3)
     assert wrong is not None
-    assert explained(wrong, (shuffled[0], shuffled[1]), (new[0], new[1][1:] + new[1][:1]), 3) < 0.3
+    assert explained(wrong, shuffled, (new[0], new[1][1:] + new[1][:1]), order=3) < 0.3
 
 
 def test_pairs_that_do_not_align_are_no_model() -> None:

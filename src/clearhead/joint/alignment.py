@@ -141,7 +141,7 @@ def _most_probable(group: _Group, log_share: Numbers) -> Iterator[list[int] | No
 
 
 def aligned(
-    sources: Sequence[Ids], targets: Sequence[Ids], iterations: int = ITERATIONS
+    sources: Sequence[Ids], targets: Sequence[Ids], *, iterations: int = ITERATIONS
 ) -> tuple[Ids, list[list[int] | None]]:
     """Align pairs of token ids.
 

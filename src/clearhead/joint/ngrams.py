@@ -122,7 +122,7 @@ def _padded(lines: Sequence[Line], more: int) -> Ids:
     return found
 
 
-def fit(sources: Sequence[Ids], targets: Sequence[Ids], order: int = ORDER) -> JointNgrams | None:
+def fit(sources: Sequence[Ids], targets: Sequence[Ids], *, order: int = ORDER) -> JointNgrams | None:
     """Align pairs and count their n-grams; None if hardly any can be aligned.
 
     Pairs that are very long are left out, and of very many pairs some are taken, evenly.
@@ -158,6 +158,7 @@ def explained(
     model: JointNgrams,
     known: tuple[Sequence[Ids], Sequence[Ids]],
     new: tuple[Sequence[Ids], Sequence[Ids]],
+    *,
     order: int = ORDER,
 ) -> float:
     """Which part of what new targets say is known from their sources: their mutual information over the targets' own.

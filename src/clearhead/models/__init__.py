@@ -5,7 +5,15 @@ from clearhead.models.build import build, count_parameters
 from clearhead.models.device import computes_bfloat16, pick_device, use_cores
 from clearhead.models.encoder import ClassifierModel, EncoderModel
 from clearhead.models.evaluating import AttentionChoice, device_of, evaluating
-from clearhead.models.file import SavedModel, add_tensors, fingerprint_of, load_model, save_model, stored_tensors
+from clearhead.models.file import (
+    SavedModel,
+    add_tensors,
+    fingerprint_of,
+    load_model,
+    save_model,
+    stored_tensors,
+    without_joint,
+)
 from clearhead.models.influence import influence
 from clearhead.models.joint import JointTable
 from clearhead.models.lm import LanguageModel
@@ -43,4 +51,5 @@ __all__ = [
     "save_model",
     "stored_tensors",
     "use_cores",
+    "without_joint",
 ]

@@ -4,12 +4,14 @@
 tokenizers and every tensor. Weights that are tied are stored once.
 """
 
+import copy
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -22,7 +24,18 @@ from clearhead.models.base import Model
 from clearhead.models.build import build
 from clearhead.models.outline import outline
 from clearhead.models.tensor_file import raw_bytes, write_tensors
-from clearhead.recipe import FORMAT, VERSION, Header, Recipe, StackSpec, read_header, recipe_of_header, recipe_table
+from clearhead.recipe import (
+    FORMAT,
+    VERSION,
+    Header,
+    JointSpec,
+    Recipe,
+    Seq2SeqSpec,
+    StackSpec,
+    read_header,
+    recipe_of_header,
+    recipe_table,
+)
 
 _FLOATS = ("F64", "F32", "F16", "BF16")
 
@@ -45,6 +58,17 @@ def save_model(saved: SavedModel, path: str | Path) -> None:
         raise ModelFileError(f"{path}: not written: the model was not built from this recipe")
     tensors, metadata = _content(saved)
     write_tensors(Path(path), tensors, metadata)
+
+
+def without_joint(saved: SavedModel) -> SavedModel:
+    """The network alone, for what knows no joint n-grams; the same model if it has none."""
+    spec = saved.recipe.model
+    if not isinstance(spec, Seq2SeqSpec) or not spec.joint.order:
+        return saved
+    recipe = saved.recipe.updated(model=spec.replaced(joint=JointSpec()))
+    model: Any = copy.deepcopy(saved.model)
+    model.spec, model.joint = recipe.model, None
+    return replace(saved, model=model, recipe=recipe)
 
 
 def fingerprint_of(saved: SavedModel) -> str:

@@ -59,7 +59,7 @@ def count_joint(
         return recipe, []
     notes = []
     if not model.joint.order:
-        share = explained(counted, pairs, _encoded(codecs, dev[:MOST_JUDGED]), order)
+        share = explained(counted, pairs, _encoded(codecs, dev[:MOST_JUDGED]), order=order)
         if share < LEAST_EXPLAINED:
             return recipe, []
         notes = [

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from clearhead.verbs.run import Run
 
 TARGETS = ("huggingface", "onnx", "ctranslate2", "torch-export")
+_NO_JOINT = "the joint n-grams stay here: there a beam's answers are ranked by the network alone"
 _REPORT = "export.json"
 """What was exported and how it was compared: beside every export."""
 
@@ -66,18 +68,22 @@ def export_model(
 
     target = cast("Target", to)
     require_packages(target)  # before anything takes time
-    saved = saved_named(model)
-    texts, where = _texts(model, saved, lines)
+    from clearhead.models import use_cores, without_joint
+
+    whole = saved_named(model)
+    saved = without_joint(whole)
+    texts, where = _texts(model, whole, lines)
 
     from clearhead.interop.exporting import make_sample
     from clearhead.interop.targets import export_to
-    from clearhead.models import use_cores
 
     with undisturbed(), whole_folder(path) as folder:
         use_cores()
         sample = make_sample(saved, texts, where)
         listener(Event("note", f"exporting to {to}; comparing on {sample.lines} lines ({sample.inputs})"))
         exported = export_to(target, sample, folder, path, int8=int8)
+        if saved is not whole:
+            exported = replace(exported, notes=(*exported.notes, _NO_JOINT))
         content: dict[str, Any] = {"made_by": "clearhead"} | exported.as_dict()
         (folder / _REPORT).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return exported
