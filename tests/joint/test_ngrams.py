@@ -31,8 +31,10 @@ def made(order: int = 3) -> JointNgrams:
     return found
 
 
-def test_a_pair_is_as_probable_as_all_its_alignments_together() -> None:
-    model = made()
+@pytest.mark.parametrize("order", [1, 3])
+def test_a_pair_is_as_probable_as_all_its_alignments_together(order: int) -> None:
+    """With single units, ways that meet have the same history and are added up; with longer ones few are."""
+    model = made(order)
     for source, target in zip(*language(20, seed=2), strict=True):
         ways = [
             [int(np.searchsorted(model.units, key_of(unit))) + FIRST for unit in way]

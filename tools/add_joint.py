@@ -1,0 +1,58 @@
+"""Gives a trained model the joint n-grams that it would have had, if they had been asked for when it was trained.
+
+    python -m tools.add_joint runs/g2p model.safetensors [data.train=train.tsv data.dev=dev.tsv]
+
+Training counts them before the first step, and they change nothing of what the network learns (a test says so), so that
+the model is the one that `clearhead train … model.joint.order=8` makes. The data are those of the model's recipe.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import torch
+
+from clearhead.joint.ngrams import ORDER
+from clearhead.models import SavedModel, build, save_model
+from clearhead.recipe import JointSpec, Seq2SeqSpec, read_recipe
+from clearhead.training import prepare, put_joint
+from clearhead.verbs.naming import saved_named
+
+
+def add_joint(model: str, output: Path, settings: list[str]) -> SavedModel:
+    """Write the model with n-grams of its training pairs."""
+    saved = saved_named(model)
+    spec = saved.recipe.model
+    assert isinstance(spec, Seq2SeqSpec)
+    asked = saved.recipe.updated(
+        model=spec.replaced(joint=JointSpec(order=ORDER)),
+        training=saved.recipe.training.with_steps(1, None).replaced(replans=None),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        run = prepare(read_recipe(asked, *settings), Path(folder) / "run")
+        assert run.tokenizers == saved.tokenizers, "these are not the data that the model was trained on"
+        assert isinstance(run.recipe.model, Seq2SeqSpec)
+        recipe = saved.recipe.updated(model=spec.replaced(joint=run.recipe.model.joint))
+        found = build(recipe, seed=0)
+        weights = dict(saved.model.named_parameters())
+        with torch.no_grad():
+            for name, parameter in found.named_parameters():
+                parameter.copy_(weights[name])
+        put_joint(found, run.folder / "data")
+    made = SavedModel(found.eval(), recipe, saved.tokenizers, saved.origin)
+    save_model(made, output)
+    return made
+
+
+def main() -> None:
+    """Write the model."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("output", type=Path)
+    parser.add_argument("settings", nargs="*", default=[])
+    asked = parser.parse_args()
+    print(repr(add_joint(asked.model, asked.output, asked.settings).model))
+
+
+if __name__ == "__main__":
+    main()
