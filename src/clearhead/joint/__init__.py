@@ -7,7 +7,7 @@ errs elsewhere: a beam of answers that both rank is better than what either find
 
 from clearhead.joint.alignment import SHAPES, aligned, unit_keys
 from clearhead.joint.kneser_ney import NgramTable, count_ngrams
-from clearhead.joint.ngrams import UNALIGNED, JointNgrams, explained, fit
+from clearhead.joint.ngrams import UNALIGNED, JointNgrams, explained, fit, from_bytes, in_bytes
 
 __all__ = [
     "SHAPES",
@@ -18,5 +18,7 @@ __all__ = [
     "count_ngrams",
     "explained",
     "fit",
+    "from_bytes",
+    "in_bytes",
     "unit_keys",
 ]

@@ -20,6 +20,8 @@ MOST_CELLS = 40_000_000
 MOST_OF_A_PAIR = 1024
 """Source tokens times target tokens of a pair that is aligned, at most."""
 MOST_UNITS = 2**15 - FIRST - 1
+STEPS = 16.0
+"""Steps of stored logarithms, for each unit of them: a byte reaches to e⁻¹⁶."""
 
 Ids = NDArray[np.int64]
 Numbers = NDArray[np.float64]
@@ -148,10 +150,21 @@ def fit(sources: Sequence[Ids], targets: Sequence[Ids], *, order: int = ORDER) -
     return JointNgrams(keys[used], _rounded(table))
 
 
+def in_bytes(logs: Numbers) -> NDArray[np.uint8]:
+    """Logarithms of probabilities as they are stored, in steps of 1/16."""
+    found: NDArray[np.uint8] = np.clip(np.rint(-STEPS * logs), 0, 255).astype(np.uint8)
+    return found
+
+
+def from_bytes(stored: NDArray[np.uint8]) -> Numbers:
+    """What was stored."""
+    return -stored.astype(np.float64) / STEPS
+
+
 def _rounded(table: NgramTable) -> NgramTable:
-    """The table with numbers of half precision, as it is stored."""
-    halves = [part.astype(np.float16).astype(np.float64) for part in (table.log_p, table.log_backoff)]
-    return NgramTable(table.vocabulary, table.tokens, table.followers, *halves)
+    """The table with the numbers that are stored, so that a model answers the same before and after."""
+    logs = [from_bytes(in_bytes(part)) for part in (table.log_p, table.log_backoff)]
+    return NgramTable(table.vocabulary, table.tokens, table.followers, *logs)
 
 
 def explained(

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from clearhead.joint import JointNgrams, NgramTable
+from clearhead.joint import JointNgrams, NgramTable, from_bytes, in_bytes
 from clearhead.joint.kneser_ney import FIRST
 from clearhead.recipe import JointSpec
 
@@ -27,8 +27,8 @@ class JointTable(nn.Module):
         self.register_buffer("units", torch.zeros(spec.units, dtype=torch.int64))  # (u,)
         self.register_buffer("tokens", torch.zeros(spec.nodes, dtype=torch.int16))  # (k,)
         self.register_buffer("followers", torch.zeros(spec.nodes, dtype=torch.int16))  # (k,)
-        self.register_buffer("log_p", torch.zeros(spec.nodes, dtype=torch.float16))  # (k,)
-        self.register_buffer("log_backoff", torch.zeros(spec.nodes, dtype=torch.float16))  # (k,)
+        self.register_buffer("log_p", torch.zeros(spec.nodes, dtype=torch.uint8))  # (k,) see joint.in_bytes
+        self.register_buffer("log_backoff", torch.zeros(spec.nodes, dtype=torch.uint8))  # (k,)
         self._ready: JointNgrams | None = None
 
     def extra_repr(self) -> str:
@@ -41,8 +41,8 @@ class JointTable(nn.Module):
             ("units", counted.units),
             ("tokens", table.tokens),
             ("followers", table.followers),
-            ("log_p", table.log_p),
-            ("log_backoff", table.log_backoff),
+            ("log_p", in_bytes(table.log_p)),
+            ("log_backoff", in_bytes(table.log_backoff)),
         ):
             buffer = getattr(self, name)
             buffer.copy_(torch.from_numpy(np.ascontiguousarray(values)).to(buffer.dtype))
@@ -52,7 +52,7 @@ class JointTable(nn.Module):
         """What is asked for scores; made from the numbers when it is first needed."""
         if self._ready is None:
             wide = [getattr(self, name).cpu().numpy().astype(np.int64) for name in ("units", "tokens", "followers")]
-            logs = [getattr(self, name).float().cpu().numpy().astype(np.float64) for name in ("log_p", "log_backoff")]
+            logs = [from_bytes(getattr(self, name).cpu().numpy()) for name in ("log_p", "log_backoff")]
             units, tokens, followers = wide
             self._ready = JointNgrams(units, NgramTable(len(units) + FIRST, tokens, followers, *logs))
         return self._ready
