@@ -118,7 +118,10 @@ def test_one_answer_alone_and_among_others_here_there_and_looked_at(run: Path) -
     together = model.generate(words)
     assert [model(word) for word in words] == together
     assert pickle.loads(pickle.dumps(model)).generate(words) == together
-    assert [model.look(word).answer_text for word in words] == together
+    views = [model.look(word) for word in words]
+    assert [view.answer_text for view in views] == together
+    assert "joint n-grams" in str(views[0])
+    assert "joint n-grams" not in str(model.look(words[0], joint_weight=0.0))
 
 
 def test_dev_scores_are_those_of_eval(run: Path) -> None:

@@ -12,7 +12,7 @@ from clearhead.data import Codec, Framing, windows
 from clearhead.decoding import Allowed, Hypothesis, SearchTree
 from clearhead.errors import ClearheadError
 from clearhead.inspection import Subject, require_room_to_read
-from clearhead.models import LanguageModel, Model, Seq2Seq, device_of, evaluating
+from clearhead.models import JointTable, LanguageModel, Model, Seq2Seq, device_of, evaluating
 from clearhead.predictor.asked import the_number, the_text, the_texts
 from clearhead.predictor.base import Answer, Predictor
 from clearhead.predictor.engine import Engine
@@ -194,12 +194,18 @@ class TextWriter(Predictor):
         found = self._ranked(texts, found, spec)
         return self._decode([hypotheses[:n_best] for hypotheses in found], cut, unknown)
 
+    def _joint(self, spec: DecodingSpec) -> JointTable | None:
+        """The joint n-grams, if they rank the answers."""
+        if not isinstance(self.model, Seq2Seq) or not spec.joint_weight or spec.beam_size == 1 or spec.sample:
+            return None
+        return self.model.joint
+
     def _ranked(
         self, texts: Sequence[str], found: list[list[Hypothesis]], spec: DecodingSpec
     ) -> list[list[Hypothesis]]:
         """The answers of a beam as network and joint n-grams rank them together, the best first; else as they are."""
-        joint = self.model.joint if isinstance(self.model, Seq2Seq) else None
-        if joint is None or not spec.joint_weight or spec.beam_size == 1 or spec.sample:
+        joint = self._joint(spec)
+        if joint is None:
             return found
         sources = [row[: spec.max_source] for row in self._ids(texts)]
         log_p = iter(
@@ -237,6 +243,8 @@ class TextWriter(Predictor):
             tokens = self.framing.written(self.target.encode([target])[0], spec)[:-1]
             found, answer_text, finished = [], target, True
         notes = [f"the text after its first {len(line):,} tokens (decoding.max_source)"] if cut else []
+        if found and self._joint(spec) is not None:
+            notes.append("the joint n-grams, which ranked the answers beside the network (decoding.joint_weight)")
         answer = [*tokens, self.engine.eos] if finished else tokens
         codecs = self.source, self.target
         return written(
