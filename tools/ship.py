@@ -54,7 +54,7 @@ def card(run: "clearhead.Run", path: Path, parts: dict[str, list[Any]]) -> str:
     model, recipe = clearhead.load(path), run.recipe
     assert run.best is not None
     rows = []
-    for label, beams in (("beam of 4", 4), ("greedy", 1)):
+    for label, beams in (("beam of 8", 8), ("beam of 4", 4), ("greedy, the network alone", 1)):
         pairs = [(pair.source, pair.target) for pair in parts["test"]]
         scores = clearhead.evaluate(model, pairs, settings={"decoding.beam_size": beams})
         shown = [scores["line_error"], scores["symbol_error"]]

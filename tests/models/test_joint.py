@@ -46,6 +46,10 @@ def test_a_model_file_holds_them(tmp_path: Path) -> None:
     assert np.array_equal(again.joint.ngrams().score(*pairs), COUNTED.score(*pairs))
 
 
+def test_a_model_says_how_many_there_are() -> None:
+    assert f"joint n-grams: {SPEC.nodes:,}" in repr(filled().model)
+
+
 def test_without_them_the_network_is_the_same() -> None:
     saved = filled()
     plain = without_joint(saved)

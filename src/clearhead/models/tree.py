@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from clearhead.blocks import Patches
 from clearhead.drawing.html import Branch, fragment, tree
 from clearhead.errors import DataError, TooLong
-from clearhead.recipe import ModelSpec, Seq2SeqSpec, StackSpec
+from clearhead.recipe import JointSpec, ModelSpec, Seq2SeqSpec, StackSpec
 
 TOKENS = 16
 """How many tokens run through a model that is shown by itself, if it reads as many."""
@@ -118,12 +118,14 @@ def shown_alone(model: nn.Module) -> str:
 
 
 def sizes(model: nn.Module) -> dict[str, str]:
-    """The depth and width of each stack, and the number of parameters."""
+    """The depth and width of each stack, the number of parameters, and that of joint n-grams, if there are any."""
     spec = _spec(model)
     parts = {name: getattr(spec, name) for name in type(spec).model_fields}
     stacks = {name: part for name, part in parts.items() if isinstance(part, StackSpec)}
     deep = {name: f"{part.layers} layer{'s'[: part.layers > 1]} of width {part.width}" for name, part in stacks.items()}
-    return deep | {"parameters": f"{sum(parameter.numel() for parameter in model.parameters()):,}"}
+    found = deep | {"parameters": f"{sum(parameter.numel() for parameter in model.parameters()):,}"}
+    joint = parts.get("joint")
+    return found | ({"joint n-grams": f"{joint.nodes:,}"} if isinstance(joint, JointSpec) and joint.nodes else {})
 
 
 def in_one_line(name: str, facts: Mapping[str, str]) -> str:
