@@ -34,7 +34,8 @@ class Event:
     """Time to the end at this pace; None while that is not known."""
     category: str = ""
     """Of a warning: those of one category are about the same thing. Of a start: ``training``, or nothing for lines. Of
-    a preparation: ``reading``, counted in bytes, or ``encoding``, counted in examples."""
+    a preparation: ``reading``, counted in bytes, ``encoding``, counted in examples, or
+    ``aligning``, counted in passes over the pairs."""
 
     def __str__(self) -> str:
         return self.text

@@ -9,7 +9,7 @@ Pairs of the same lengths are computed together. Shapes: r pairs, i source token
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,12 +141,17 @@ def _most_probable(group: _Group, log_share: Numbers) -> Iterator[list[int] | No
 
 
 def aligned(
-    sources: Sequence[Ids], targets: Sequence[Ids], *, iterations: int = ITERATIONS
+    sources: Sequence[Ids],
+    targets: Sequence[Ids],
+    *,
+    iterations: int = ITERATIONS,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Ids, list[list[int] | None]]:
     """Align pairs of token ids.
 
     Returns the keys of all units, and for each pair the units of its best alignment, as places among the keys; None
     for a pair that no sequence of units makes, as one with more than twice as many target tokens as source tokens.
+    ``progress`` is told how many iterations are done, and how many there are.
     """
     groups = list(_groups(sources, targets))
     keys = _numbered(groups)
@@ -154,13 +159,15 @@ def aligned(
     if not len(keys):
         return keys, found
     share = np.full(len(keys), 1.0 / len(keys))
-    for _ in range(iterations):
+    for done in range(iterations):
         counts = np.zeros(len(keys))
         for group in groups:
             counts += _expected(group, share)
         if not (total := counts.sum()):
             return keys, found
         share = counts / total
+        if progress is not None:
+            progress(done + 1, iterations)
     with np.errstate(divide="ignore"):
         log_share = np.log(share)
     for group in groups:

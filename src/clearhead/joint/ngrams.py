@@ -1,6 +1,6 @@
 """Pairs as sequences of aligned units, and an n-gram model of these: log p(source, target)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,10 +124,17 @@ def _padded(lines: Sequence[Line], more: int) -> Ids:
     return found
 
 
-def fit(sources: Sequence[Ids], targets: Sequence[Ids], *, order: int = ORDER) -> JointNgrams | None:
+def fit(
+    sources: Sequence[Ids],
+    targets: Sequence[Ids],
+    *,
+    order: int = ORDER,
+    progress: Callable[[int, int], None] | None = None,
+) -> JointNgrams | None:
     """Align pairs and count their n-grams; None if hardly any can be aligned.
 
-    Pairs that are very long are left out, and of very many pairs some are taken, evenly.
+    Pairs that are very long are left out, and of very many pairs some are taken, evenly. ``progress`` is told how many
+    passes over the pairs are done, and how many there are.
     """
     cells = np.array([len(SHAPES) * len(s) * len(t) for s, t in zip(sources, targets, strict=True)], np.int64)
     fits = np.flatnonzero((cells > 0) & (cells <= len(SHAPES) * MOST_OF_A_PAIR))
@@ -135,7 +142,7 @@ def fit(sources: Sequence[Ids], targets: Sequence[Ids], *, order: int = ORDER) -
     taken = fits[::every]
     if 2 * len(fits) < len(cells):
         return None
-    keys, alignments = aligned([sources[row] for row in taken], [targets[row] for row in taken])
+    keys, alignments = aligned([sources[row] for row in taken], [targets[row] for row in taken], progress=progress)
     lines = [np.array(line) for line in alignments if line]
     if 2 * len(lines) < len(taken) or not lines:
         return None

@@ -4,6 +4,7 @@ They are a function of the training pairs alone, so that a damaged file is made 
 """
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.torch import load as load_tensors
 
-from clearhead.data import Encoded, EncodedPairs, Pair
+from clearhead.data import Encoded, EncodedPairs, Pair, Progress, unwatched
 from clearhead.errors import ClearheadError
 from clearhead.joint import JointNgrams, explained, fit
 from clearhead.joint.ngrams import ORDER
@@ -35,7 +36,14 @@ Lines = list[NDArray[np.int64]]
 
 
 def count_joint(
-    recipe: Recipe, codecs: Codecs, examples: Encoded, dev: Sequence[Any], folder: Path, *, free: bool
+    recipe: Recipe,
+    codecs: Codecs,
+    examples: Encoded,
+    dev: Sequence[Any],
+    folder: Path,
+    *,
+    free: bool,
+    progress: Progress = unwatched,
 ) -> tuple[Recipe, list[str]]:
     """Count the n-grams that the recipe asks for, into ``folder``; returns the recipe with their number, and notes.
 
@@ -49,7 +57,7 @@ def count_joint(
     if not order:
         return recipe, []
     pairs = _lines(examples)
-    counted = fit(*pairs, order=order)
+    counted = fit(*pairs, order=order, progress=partial(progress, "aligning"))
     if counted is None:
         if model.joint.order:
             raise ClearheadError(

@@ -168,7 +168,9 @@ def prepare(
             recipe, new = with_smoothing(recipe, objective), list[str]()
             recipe = with_batch(recipe, codecs, examples) if "batch" in free else recipe
             if start is None:  # else the n-grams are those of the start
-                recipe, notes = count_joint(recipe, codecs, examples, corpus.dev, made, free="joint" in free)
+                recipe, notes = count_joint(
+                    recipe, codecs, examples, corpus.dev, made, free="joint" in free, progress=progress
+                )
             else:
                 _, new = begun(start.saved, recipe)
                 recipe = with_new_parts(recipe, new)
