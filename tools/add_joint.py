@@ -13,9 +13,10 @@ from pathlib import Path
 import torch
 
 from clearhead.joint.ngrams import ORDER
-from clearhead.models import SavedModel, build, save_model
+from clearhead.models import SavedModel, build, fingerprint_of, save_model
 from clearhead.recipe import JointSpec, Seq2SeqSpec, read_recipe
 from clearhead.training import prepare, put_joint
+from clearhead.training.start import Start
 from clearhead.verbs.naming import saved_named
 
 
@@ -29,7 +30,8 @@ def add_joint(model: str, output: Path, settings: list[str]) -> SavedModel:
         training=saved.recipe.training.with_steps(1, None).replaced(replans=None),
     )
     with tempfile.TemporaryDirectory() as folder:
-        run = prepare(read_recipe(asked, *settings), Path(folder) / "run")
+        start = Start(saved, model, fingerprint_of(saved))  # whose tokenizers are kept
+        run = prepare(read_recipe(asked, *settings), Path(folder) / "run", start=start)
         assert run.tokenizers == saved.tokenizers, "these are not the data that the model was trained on"
         assert isinstance(run.recipe.model, Seq2SeqSpec)
         recipe = saved.recipe.updated(model=spec.replaced(joint=run.recipe.model.joint))

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 import clearhead
 from clearhead.decoding import Hypothesis
 from clearhead.errors import ClearheadError
+from clearhead.joint import UNALIGNED
 from clearhead.models import Seq2Seq, load_model
 from clearhead.recipe import read_recipe
 from clearhead.training import prepare
@@ -139,6 +140,25 @@ def test_a_tuned_model_keeps_the_n_grams_of_its_start(run: Path, tmp_path: Path)
     start, tuned = (load_model(folder / "best.safetensors").model for folder in (run, tmp_path / "tuned"))
     for name, tensor in joint_of(start).items():
         assert torch.equal(tensor, joint_of(tuned)[name])
+
+
+def test_new_target_tokens_are_counted_anew(run: Path, tmp_path: Path) -> None:
+    """N-grams of other tokens would say nothing: those of the new pairs take their place."""
+    other = tmp_path / "stressed.tsv"
+    other.write_text(write_spoken(tmp_path / "plain.tsv", 200, seed=1).read_text().replace("A", "A1"))
+    done = typed("train", str(other), "--from", str(run), "-o", str(tmp_path / "tuned"), "--max-steps", "2")
+    assert done.returncode == 0, done.stderr
+    tuned = load_model(tmp_path / "tuned" / "best.safetensors").model
+    kept = load_file(tmp_path / "tuned" / "data" / JOINT)
+    assert all(torch.equal(tensor, kept[name]) for name, tensor in joint_of(tuned).items())
+    model: Any = clearhead.load(tmp_path / "tuned")
+    source, target = model.source.encode(["abe"])[0], model.target.encode(["A1 B E"])[0]
+    assert joint_score(tuned, source, target) > -20
+    assert joint_score(load_model(run / "best.safetensors").model, source, target) == UNALIGNED
+
+
+def joint_score(model: Any, source: list[int], target: list[int]) -> float:
+    return float(model.joint.ngrams().score([source], [target])[0])
 
 
 def joint_order(pairs: Path, folder: Path, *settings: str, free: set[str] = LEFT_TO_DATA) -> int:

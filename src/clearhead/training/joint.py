@@ -80,6 +80,14 @@ def count_joint(
     return recipe, notes
 
 
+def has_joint(start: Recipe, recipe: Recipe) -> bool:
+    """Whether a model that was tuned from another has its n-grams: not if it writes tokens that they do not know."""
+    if not isinstance(start.model, Seq2SeqSpec) or not isinstance(recipe.model, Seq2SeqSpec):
+        return False
+    new_tokens = recipe.model.vocabulary.target > start.model.vocabulary.target
+    return bool(start.model.joint.nodes) and not new_tokens
+
+
 def write_joint(counted: JointNgrams, recipe: Recipe, folder: Path) -> None:
     """Write n-grams as they stand in a model."""
     assert isinstance(recipe.model, Seq2SeqSpec)

@@ -38,7 +38,7 @@ from clearhead.recipe import DEFAULT_MINUTES, Recipe, read_recipe, recipe_from, 
 from clearhead.training.calibration import seconds_per_step
 from clearhead.training.clock import TimeBudget
 from clearhead.training.contradictions import differences
-from clearhead.training.joint import JOINT, count_again, count_joint
+from clearhead.training.joint import JOINT, count_again, count_joint, has_joint
 from clearhead.training.manifest import Manifest, Stage, checksum_of, damage, read_manifest, write_manifest
 from clearhead.training.objectives import Codecs, Objective, objective_of
 from clearhead.training.planning import epoch_plan
@@ -167,11 +167,11 @@ def prepare(
                 raise DataError(f"every training pair is longer than data.max_length ({recipe.data.max_length} tokens)")
             recipe, new = with_smoothing(recipe, objective), list[str]()
             recipe = with_batch(recipe, codecs, examples) if "batch" in free else recipe
-            if start is None:  # else the n-grams are those of the start
+            if start is None or not has_joint(start.saved.recipe, recipe):  # else they are those of the start
                 recipe, notes = count_joint(
                     recipe, codecs, examples, corpus.dev, made, free="joint" in free, progress=progress
                 )
-            else:
+            if start is not None:
                 _, new = begun(start.saved, recipe)
                 recipe = with_new_parts(recipe, new)
             require_tunable(recipe, started=start is not None)

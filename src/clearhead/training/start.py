@@ -66,6 +66,8 @@ def begun(start: SavedModel, recipe: Recipe) -> tuple[Model, list[str]]:
             elif given is not None and name.endswith(_TABLES) and given.shape[1:] == tensor.shape[1:]:
                 tensor[: len(given)] = given
                 new[name.rpartition(".")[0]] = None
+            elif part == "joint":
+                continue  # counted anew, from other pairs
             elif given is None and part not in stacks:
                 new[part] = None
             else:
