@@ -144,6 +144,7 @@ def aligned(
     sources: Sequence[Ids],
     targets: Sequence[Ids],
     *,
+    every: int = 1,
     iterations: int = ITERATIONS,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Ids, list[list[int] | None]]:
@@ -151,26 +152,37 @@ def aligned(
 
     Returns the keys of all units, and for each pair the units of its best alignment, as places among the keys; None
     for a pair that no sequence of units makes, as one with more than twice as many target tokens as source tokens.
-    ``progress`` is told how many iterations are done, and how many there are.
+
+    Args:
+        sources: the sources.
+        targets: their targets.
+        every: shares of units are learnt from each so many-th pair, where all take too much memory. Default: from all.
+        iterations: of expectation and maximisation. Default 8.
+        progress: told how many iterations are done, and how many there are.
     """
-    groups = list(_groups(sources, targets))
+    groups = list(_groups(sources[::every], targets[::every]))
     keys = _numbered(groups)
-    found: list[list[int] | None] = [None] * len(sources)
-    if not len(keys):
-        return keys, found
-    share = np.full(len(keys), 1.0 / len(keys))
+    share = np.full(len(keys), 1.0 / max(1, len(keys)))
     for done in range(iterations):
         counts = np.zeros(len(keys))
         for group in groups:
             counts += _expected(group, share)
-        if not (total := counts.sum()):
-            return keys, found
-        share = counts / total
+        share = counts / max(_LEAST, float(counts.sum()))
         if progress is not None:
             progress(done + 1, iterations)
+    del groups
     with np.errstate(divide="ignore"):
-        log_share = np.log(share)
-    for group in groups:
+        log_share = np.append(np.log(share), -np.inf)  # the last one is that of units that nobody has seen
+    found: list[list[int] | None] = [None] * len(sources)
+    for group in _groups(sources, targets):
+        group.units = {cell: _places(keys, given) for cell, given in group.units.items()}
         for row, units in zip(group.rows, _most_probable(group, log_share), strict=True):
             found[row] = units
     return keys, found
+
+
+def _places(keys: Ids, given: Ids) -> Ids:
+    """Where keys stand among all; those that do not, after the last one."""
+    places = np.searchsorted(keys, given)
+    known = np.append(keys, -1)[places] == given
+    return np.where(known, places, len(keys))

@@ -16,7 +16,7 @@ UNALIGNED = -100.0
 _WIDTH = 12.0
 """Alignments of a pair that are so much less probable than its best one are not followed."""
 MOST_CELLS = 40_000_000
-"""Units that pairs could consist of, at most, while they are aligned: of more pairs some are taken, evenly."""
+"""Units that pairs could consist of, at most, while shares are learnt: of more pairs some are taken, evenly."""
 MOST_OF_A_PAIR = 1024
 """Source tokens times target tokens of a pair that is aligned, at most."""
 MOST_UNITS = 2**15 - FIRST - 1
@@ -133,18 +133,19 @@ def fit(
 ) -> JointNgrams | None:
     """Align pairs and count their n-grams; None if hardly any can be aligned.
 
-    Pairs that are very long are left out, and of very many pairs some are taken, evenly. ``progress`` is told how many
-    passes over the pairs are done, and how many there are.
+    Pairs that are very long are left out, and of very many pairs some say which units there are. ``progress`` is told
+    how many passes over the pairs are done, and how many there are.
     """
     cells = np.array([len(SHAPES) * len(s) * len(t) for s, t in zip(sources, targets, strict=True)], np.int64)
-    fits = np.flatnonzero((cells > 0) & (cells <= len(SHAPES) * MOST_OF_A_PAIR))
+    fits = np.flatnonzero((cells > 0) & (cells <= len(SHAPES) * MOST_OF_A_PAIR)).tolist()
     every = max(1, -(-int(cells[fits].sum()) // MOST_CELLS))
-    taken = fits[::every]
     if 2 * len(fits) < len(cells):
         return None
-    keys, alignments = aligned([sources[row] for row in taken], [targets[row] for row in taken], progress=progress)
+    keys, alignments = aligned(
+        [sources[row] for row in fits], [targets[row] for row in fits], every=every, progress=progress
+    )
     lines = [np.array(line) for line in alignments if line]
-    if 2 * len(lines) < len(taken) or not lines:
+    if 2 * len(lines) < len(fits) or not lines:
         return None
     counts = np.bincount(np.concatenate(lines), minlength=len(keys))
     used = np.flatnonzero(counts)
