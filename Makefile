@@ -7,8 +7,6 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 UV = $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps $(INDEX:%=--index-url %)
 INDEX = $(shell $(PIP) config get global.index-url 2> /dev/null)
 TORCH = $(shell grep -o '^torch==[^ ]*' requirements.lock)
-# three minutes are for training: dev is looked at by greedy search
-DEMO := decoding.beam_size=1
 
 .PHONY: help setup demo test lint types layers pytest prove mutate bench docs site format lock audit clean
 help:  ## list the targets
@@ -35,7 +33,7 @@ $(READY): requirements.lock pyproject.toml
 	@touch $(READY)
 
 demo: setup  ## train English spelling → pronunciation for about 3 minutes, score it on words never seen
-	@$(BIN)/clearhead train g2p-en -o runs/demo --minutes 3 --resume $(DEMO)
+	@$(BIN)/clearhead train g2p-en -o runs/demo --minutes 3 --resume
 	@$(BIN)/python -m tools.demo runs/demo
 
 # types are checked beside the tests, which now and then wait for a process

@@ -38,9 +38,10 @@ BEFORE = [*ACROSS, *GATED, "model.feedforward.activation=relu"]
 NGRAMS = [*BEFORE, "model.encoder.ngrams.reach=2"]
 SETTINGS: dict[str, list[str]] = {
     # 3+3 layers of width 192, gated nets of 512, rotary positions, across too, n-grams that reach 2 letters to either
-    # side, 512 tokens a batch, AdamW 0.001
+    # side, AdamW 0.001; and 512 tokens a batch, where many short lines would have 2,048
     "defaults": [],
     "256 tokens": ["training.batch_tokens=256"],
+    "2,048 tokens": ["training.batch_tokens=2048"],
     "1,024 tokens": ["training.batch_tokens=1024"],
     "1,024 tokens, rate 0.002": ["training.batch_tokens=1024", "training.optimizer.rate=0.002"],
     "mixed lengths": ["training.window=1"],
@@ -104,7 +105,8 @@ def seconds_per_step(run: Prepared) -> float:
 def settings_of(name: str, seed: int, asked: argparse.Namespace) -> list[str]:
     """All settings of a row."""
     data = [f"data.train={asked.train}", f"data.dev={asked.dev}", f"training.seed={seed}", "training.threads=1"]
-    return [*data, "decoding.beam_size=1", *SETTINGS[name]]
+    batch = [] if any("batch_tokens" in setting for setting in SETTINGS[name]) else ["training.batch_tokens=512"]
+    return [*data, "decoding.beam_size=1", *batch, *SETTINGS[name]]
 
 
 def plan_missing(names: Sequence[str], asked: argparse.Namespace) -> None:
