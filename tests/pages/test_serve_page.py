@@ -453,6 +453,7 @@ def test_gradients_of_an_answer_without_a_head_are_computed_without_it(
     page = opened(open_page, at(server, "beam", "bad cab"))
     answered(page)
     page.get_by_role("button", name="Look inside").click()
+    page.wait_for_selector(".look .three .answer")  # what is below it may still be drawn anew before
     page.locator('[data-head="cross.1.1"]').click()
     page.locator("#enlarged").get_by_role("switch").click()
     page.locator(".off").wait_for()
