@@ -84,6 +84,8 @@ def test_pairs_that_do_not_align_are_no_model() -> None:
     assert fit(short, long) is None
     assert fit([np.arange(200)] * 3, [np.arange(200)] * 3) is None
     assert fit([], []) is None
+    many = [np.array([number]) for number in range(2**15 - 5, 2**15 + 5)]
+    assert fit(many, many) is None  # keys of units would be mistaken for each other
 
 
 def test_of_too_many_pairs_some_say_which_units_there_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from clearhead.errors import DamagedFile
 from clearhead.joint import fit, from_bytes, in_bytes
 from clearhead.models import JointTable, SavedModel, Seq2Seq, build, load_model, save_model, without_joint
 from clearhead.recipe import JointSpec, read_recipe
@@ -69,3 +70,15 @@ def test_a_byte_holds_a_logarithm_to_a_32nd(value: float) -> None:
 def test_what_is_less_probable_than_a_byte_can_say_is_as_probable_as_it_can_say() -> None:
     assert from_bytes(in_bytes(np.array([-1000.0])))[0] == -255 / 16
     assert fit([], []) is None
+
+
+@pytest.mark.parametrize("name", ["followers", "tokens"])
+@pytest.mark.parametrize("value", [-1, 3, 30_000])
+def test_n_grams_that_are_no_tree_are_refused(name: str, value: int) -> None:
+    """A look-up in them might never end."""
+    table = JointTable(SPEC)
+    table.fill(COUNTED)
+    buffer = table.get_buffer(name)
+    buffer[len(buffer) // 2] = value
+    with pytest.raises(DamagedFile, match="n-grams"):
+        table.ngrams()

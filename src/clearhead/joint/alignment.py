@@ -18,8 +18,11 @@ from numpy.typing import NDArray
 SHAPES = ((1, 0), (1, 1), (2, 1), (1, 2))
 """Source and target tokens of a unit."""
 ITERATIONS = 8
+"""Of expectation and maximisation."""
 _BITS = 15
-"""Of a token in the key of a unit, which holds four: no vocabulary may have more than 2¹⁵ − 1 tokens."""
+"""Of a token in the key of a unit, which holds four."""
+MOST_TOKENS = 2**_BITS - 1
+"""Tokens of a vocabulary, at most."""
 _TOGETHER = 4096
 """Pairs that are computed together, at most."""
 _LEAST = 1e-280
@@ -40,6 +43,15 @@ def unit_keys(source: Ids, target: Ids, shape: tuple[int, int]) -> Ids:
         if count > number:
             key = key | (side[:, number] + 1)  # 0 stands for no token
     return key
+
+
+def places_among(keys: Ids, wanted: Ids) -> Ids:
+    """Where each of these stands among keys that are in order; −1 for those that do not."""
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    places = np.searchsorted(keys, wanted)
+    places[places == len(keys)] = 0
+    return np.where(keys[places] == wanted, places, -1)
 
 
 @dataclass
@@ -172,17 +184,10 @@ def aligned(
             progress(done + 1, iterations)
     del groups
     with np.errstate(divide="ignore"):
-        log_share = np.append(np.log(share), -np.inf)  # the last one is that of units that nobody has seen
+        log_share = np.append(np.log(share), -np.inf)  # the last one, −1, is that of units that nobody has seen
     found: list[list[int] | None] = [None] * len(sources)
     for group in _groups(sources, targets):
-        group.units = {cell: _places(keys, given) for cell, given in group.units.items()}
+        group.units = {cell: places_among(keys, given) for cell, given in group.units.items()}
         for row, units in zip(group.rows, _most_probable(group, log_share), strict=True):
             found[row] = units
     return keys, found
-
-
-def _places(keys: Ids, given: Ids) -> Ids:
-    """Where keys stand among all; those that do not, after the last one."""
-    places = np.searchsorted(keys, given)
-    known = np.append(keys, -1)[places] == given
-    return np.where(known, places, len(keys))

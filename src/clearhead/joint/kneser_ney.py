@@ -18,6 +18,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from clearhead.joint.alignment import places_among
+
 BEGIN, END, FIRST = 0, 1, 2
 """Tokens: the beginning of a line, its end, and the first of its own."""
 RARE_FROM = 6
@@ -49,9 +51,16 @@ class NgramTable:
     _keys: Ids = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        """Raises ``ValueError`` for arrays that are no tree, in which a look-up might never end."""
+        if (self.followers < 0).any() or int(self.followers.sum()) + 1 != len(self.tokens):
+            raise ValueError("the n-grams are no tree")
         parents = np.repeat(np.arange(len(self.followers)), self.followers)  # of all nodes but the root
+        keys = parents * self.vocabulary + self.tokens[1:]
+        known = (self.tokens >= 0) & (self.tokens < self.vocabulary)
+        if not known.all() or (parents > np.arange(len(parents))).any() or (np.diff(keys) <= 0).any():
+            raise ValueError("the n-grams are not in order")
         object.__setattr__(self, "_parents", parents)
-        object.__setattr__(self, "_keys", parents * self.vocabulary + self.tokens[1:])
+        object.__setattr__(self, "_keys", keys)
 
     @cached_property
     def begin(self) -> int:
@@ -80,10 +89,7 @@ class NgramTable:
 
     def _nodes(self, nodes: Ids, tokens: Ids) -> Ids:
         """The child of each node with this token; 0 if there is none."""
-        wanted = nodes * self.vocabulary + tokens
-        places = np.searchsorted(self._keys, wanted)
-        places[places == len(self._keys)] = 0
-        return np.where(self._keys[places] == wanted, places + 1, 0)
+        return places_among(self._keys, nodes * self.vocabulary + tokens) + 1
 
     def log_probabilities(self, states: Ids, tokens: Ids) -> tuple[Numbers, Ids]:
         """log p of each token after its state, and the state after it; the first state of a line is ``begin``."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clearhead.joint.alignment import SHAPES, aligned, unit_keys
+from clearhead.joint.alignment import MOST_TOKENS, SHAPES, aligned, places_among, unit_keys
 from clearhead.joint.kneser_ney import END, FIRST, NgramTable, count_ngrams
 
 ORDER = 8
@@ -20,6 +20,7 @@ MOST_CELLS = 40_000_000
 MOST_OF_A_PAIR = 1024
 """Source tokens times target tokens of a pair that is aligned, at most."""
 MOST_UNITS = 2**15 - FIRST - 1
+"""Units, at most: two bytes hold the number of one."""
 STEPS = 16.0
 """Steps of stored logarithms, for each unit of them: a byte reaches to e⁻¹⁶."""
 
@@ -76,9 +77,8 @@ class JointNgrams:
         """Paths with one more unit of this shape, where that is a known one."""
         ahead = targets[paths.pairs[:, None], paths.written[:, None] + np.arange(2)]  # (paths, 2)
         keys = unit_keys(source[paths.pairs], ahead, shape)
-        places = np.searchsorted(self.units, keys)
-        places[places == len(self.units)] = 0
-        known = self.units[places] == keys
+        places = places_among(self.units, keys)
+        known = places >= 0
         paths, units = paths.only(known), places[known] + FIRST
         log_p, states = self.table.log_probabilities(paths.states, units)
         return _Paths(paths.pairs, paths.written + shape[1], states, paths.log_p + log_p)
@@ -131,7 +131,7 @@ def fit(
     order: int = ORDER,
     progress: Callable[[int, int], None] | None = None,
 ) -> JointNgrams | None:
-    """Align pairs and count their n-grams; None if hardly any can be aligned.
+    """Align pairs and count their n-grams; None if hardly any can be aligned, or a vocabulary is too large.
 
     Pairs that are very long are left out, and of very many pairs some say which units there are. ``progress`` is told
     how many passes over the pairs are done, and how many there are.
@@ -139,7 +139,7 @@ def fit(
     cells = np.array([len(SHAPES) * len(s) * len(t) for s, t in zip(sources, targets, strict=True)], np.int64)
     fits = np.flatnonzero((cells > 0) & (cells <= len(SHAPES) * MOST_OF_A_PAIR)).tolist()
     every = max(1, -(-int(cells[fits].sum()) // MOST_CELLS))
-    if 2 * len(fits) < len(cells):
+    if 2 * len(fits) < len(cells) or _largest(sources, targets) >= MOST_TOKENS:
         return None
     keys, alignments = aligned(
         [sources[row] for row in fits], [targets[row] for row in fits], every=every, progress=progress
@@ -156,6 +156,11 @@ def fit(
     units = [line for line in (places[line].tolist() for line in lines) if -1 not in line]
     table = count_ngrams(units, order=order, vocabulary=len(used) + FIRST)
     return JointNgrams(keys[used], _rounded(table))
+
+
+def _largest(sources: Sequence[Ids], targets: Sequence[Ids]) -> int:
+    """The largest id of a token."""
+    return max((int(line.max(initial=0)) for side in (sources, targets) for line in side), default=0)
 
 
 def in_bytes(logs: Numbers) -> NDArray[np.uint8]:
@@ -190,7 +195,7 @@ def explained(
     together = model.score(*new)
     alone = []
     for old, lines in zip(known, new, strict=True):
-        vocabulary = FIRST + 1 + max(int(line.max(initial=0)) for part in (old, lines) for line in part)
+        vocabulary = FIRST + 1 + _largest(old, lines)
         table = count_ngrams([(line + FIRST).tolist() for line in old], order=order, vocabulary=vocabulary)
         alone.append(table.score([(line + FIRST).tolist() for line in lines]))
     source, target = alone

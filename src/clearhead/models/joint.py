@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from clearhead.errors import DamagedFile
 from clearhead.joint import JointNgrams, NgramTable, from_bytes, in_bytes
 from clearhead.joint.kneser_ney import FIRST
 from clearhead.recipe import JointSpec
@@ -54,7 +55,10 @@ class JointTable(nn.Module):
             wide = [getattr(self, name).cpu().numpy().astype(np.int64) for name in ("units", "tokens", "followers")]
             logs = [from_bytes(getattr(self, name).cpu().numpy()) for name in ("log_p", "log_backoff")]
             units, tokens, followers = wide
-            self._ready = JointNgrams(units, NgramTable(len(units) + FIRST, tokens, followers, *logs))
+            try:
+                self._ready = JointNgrams(units, NgramTable(len(units) + FIRST, tokens, followers, *logs))
+            except ValueError as error:
+                raise DamagedFile(f"the joint n-grams of the model are damaged ({error}): train it again") from None
         return self._ready
 
     def __getstate__(self) -> dict[str, Any]:

@@ -33,7 +33,8 @@ class Answer:
     log_probability: float
     """log p of its tokens given the text, the end token included; NaN if it was not ``scored``."""
     score: float
-    """The value by which a beam ranks answers: log p divided by the length penalty; without a beam, log p."""
+    """The value by which a beam ranks answers: log p divided by the length penalty, and log p of joint n-grams times
+    ``decoding.joint_weight``, if the model has them; without a beam, log p."""
     finished: bool
     """False if the length limit was reached before the end token."""
     tokens: list[int]

@@ -61,8 +61,8 @@ def count_joint(
     if counted is None:
         if model.joint.order:
             raise ClearheadError(
-                "model.joint.order: most training pairs cannot be aligned: targets may have twice as many tokens as "
-                "their sources, and a pair no more than some dozens; leave model.joint out"
+                "model.joint.order: most training pairs cannot be aligned: a target may have twice as many tokens as "
+                "its source, each side some dozens, and a vocabulary 32,767; leave model.joint out"
             )
         return recipe, []
     notes = []

@@ -148,7 +148,7 @@ def prepare(
     With ``start``, the tokenizers are that model's, and ``data/start.safetensors`` is what training begins with.
     What is ``free`` is left to the data: ``layers``, positions in cross-attention and n-grams; ``joint``, n-grams of
     aligned pairs, which are kept as ``data/joint.safetensors``; ``batch``, its tokens.
-    ``progress`` is told how far reading and encoding are.
+    ``progress`` is told how far reading, encoding and aligning are.
     """
     notes: list[str] = []
     with held(folder):
