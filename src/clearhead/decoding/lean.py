@@ -320,8 +320,8 @@ class LeanStepper:
     def keep(self, lines: Int[Tensor, "b2"], beams: Int[Tensor, "b2 k2"] | None = None) -> None:
         """Continue with these lines and beams, of which there may be more; reordering beams copies no keys."""
         if len(lines) != self._lines or not torch.equal(lines, torch.arange(len(lines))):
-            self._cross = [(keys[lines], values[lines]) for keys, values in self._cross]
-            self._own = [own[:, lines] for own in self._own]
+            self._cross = [(keys.index_select(0, lines), values.index_select(0, lines)) for keys, values in self._cross]
+            self._own = [own.index_select(1, lines) for own in self._own]
             self._padding = None if self._padding is None else self._padding[lines]
             self._others = None if self._others is None else self._others[lines]
             self._lines = len(lines)
