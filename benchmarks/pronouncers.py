@@ -25,6 +25,7 @@ import clearhead
 from benchmarks.phones import from_espeak, without_stress
 from clearhead.errors import ClearheadError, DataError
 from clearhead.files import sha256_of, write_whole
+from clearhead.machine import keep_freed_memory
 from clearhead.predictor import Predictor, WorkerPool
 from clearhead.recipe import weights_of
 
@@ -145,6 +146,7 @@ class Clearhead(Pronouncer):
     """
 
     def __init__(self, model: str, beam: int, workers: int, name: str) -> None:
+        keep_freed_memory()  # as `clearhead run` does
         weights, _ = weights_of(model)
         self.predictor: Predictor = clearhead.load(model, f"decoding.beam_size={beam}")
         self._spaced = self.predictor.source.kind == "symbols"

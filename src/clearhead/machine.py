@@ -4,6 +4,7 @@ Whatever starts threads or worker processes calls ``cores()``; whatever is about
 ``require_memory()`` first. Nothing here imports torch.
 """
 
+import ctypes
 import math
 import os
 import sys
@@ -18,6 +19,10 @@ TORCH_TAKES = 800 << 20
 """Address space that importing torch takes."""
 _UNLIMITED = 1 << 60
 """cgroups 1 reports a number near 2⁶³ where there is no limit."""
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""Names of glibc's settings, in its malloc.h."""
+KEPT_FREE, FROM_HEAP = 256 << 20, 32 << 20
+"""Bytes that are kept when they are freed, and the largest block that comes from them: a larger one is given back."""
 
 
 def cores() -> int:
@@ -38,6 +43,20 @@ def processes(variable: str = "WORLD_SIZE") -> int:
     if (number := _number(said)) is None or number < 1:
         raise ClearheadError(f"{variable} is {said!r}, not a number of processes: start with torchrun, or unset it")
     return number
+
+
+def keep_freed_memory() -> None:
+    """Let this process use freed memory again, rather than give it back and have the next tensor's pages made anew.
+
+    Tensors of some megabytes come and go with every layer. Of other C libraries than glibc nothing is asked, and a user
+    who sets ``MALLOC_…`` has decided.
+    """
+    if any(name.startswith("MALLOC_") for name in os.environ) or "malloc" in os.environ.get("GLIBC_TUNABLES", ""):
+        return
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if hasattr(library, "gnu_get_libc_version"):
+        library.mallopt(_TRIM_THRESHOLD, KEPT_FREE)
+        library.mallopt(_MMAP_THRESHOLD, FROM_HEAP)
 
 
 def free_memory() -> int | None:

@@ -1,6 +1,8 @@
 """The command line as a user meets it: help, results on stdout, errors on stderr, exit codes, no tracebacks."""
 
+import ctypes
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -158,3 +160,29 @@ def test_threads_do_not_spin_unless_asked_to(given: dict[str, str], spins: str |
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert result.stdout.splitlines()[-1] == f"False {spins}"
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"), reason="the C library is not glibc")
+@pytest.mark.parametrize(("given", "kept"), [({}, True), ({"MALLOC_ARENA_MAX": "2"}, False)])
+def test_freed_memory_is_used_again(given: dict[str, str], kept: bool) -> None:
+    """Tensors that come and go need no new pages, unless a user has decided on malloc otherwise."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")} | given
+    code = (
+        "import resource, sys\n"
+        "from clearhead.cli import main\n"
+        "sys.argv = ['clearhead', '--version']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "import numpy as np\n"
+        "def pages():\n"
+        "    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "    for _ in range(20):\n"
+        "        some = [np.ones(20 << 20, np.uint8) for _ in range(4)]\n"
+        "        del some\n"
+        "    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before\n"
+        "pages()\n"
+        "print(pages())\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    once = (4 * 20 << 20) // resource.getpagesize()
+    assert (int(result.stdout.splitlines()[-1]) < once) is kept
