@@ -53,7 +53,9 @@ def keep_freed_memory() -> None:
     """
     if any(name.startswith("MALLOC_") for name in os.environ) or "malloc" in os.environ.get("GLIBC_TUNABLES", ""):
         return
-    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if sys.platform != "linux":
+        return
+    library = ctypes.CDLL(None)
     if hasattr(library, "gnu_get_libc_version"):
         library.mallopt(_TRIM_THRESHOLD, KEPT_FREE)
         library.mallopt(_MMAP_THRESHOLD, FROM_HEAP)
