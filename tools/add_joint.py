@@ -32,25 +32,32 @@ def add_joint(model: str, output: Path, settings: list[str], task: str | None = 
         saved = SavedModel(saved.model, saved.recipe.updated(data=of_task), saved.tokenizers, saved.origin)
     spec = saved.recipe.model
     assert isinstance(spec, Seq2SeqSpec)
+    bare = _with_joint(saved, JointSpec())  # n-grams that it has already are counted anew
     asked = saved.recipe.updated(
         model=spec.replaced(joint=JointSpec(order=ORDER)),
         training=saved.recipe.training.with_steps(1, None).replaced(replans=None),
     )
     with tempfile.TemporaryDirectory() as folder:
-        start = Start(saved, model, fingerprint_of(saved))  # whose tokenizers are kept
+        start = Start(bare, model, fingerprint_of(bare))  # whose tokenizers are kept
         run = prepare(read_recipe(asked, *settings), Path(folder) / "run", start=start)
         assert run.tokenizers == saved.tokenizers, "these are not the data that the model was trained on"
         assert isinstance(run.recipe.model, Seq2SeqSpec)
-        recipe = saved.recipe.updated(model=spec.replaced(joint=run.recipe.model.joint))
-        found = build(recipe, seed=0)
-        weights = dict(saved.model.named_parameters())
-        with torch.no_grad():
-            for name, parameter in found.named_parameters():
-                parameter.copy_(weights[name])
-        put_joint(found, run.folder / "data")
-    made = SavedModel(found.eval(), recipe, saved.tokenizers, saved.origin)
+        made = _with_joint(saved, run.recipe.model.joint)
+        put_joint(made.model, run.folder / "data")
     save_model(made, output)
     return made
+
+
+def _with_joint(saved: SavedModel, joint: JointSpec) -> SavedModel:
+    """The same network beside an empty table of this size."""
+    spec = saved.recipe.model
+    assert isinstance(spec, Seq2SeqSpec)
+    recipe = saved.recipe.updated(model=spec.replaced(joint=joint))
+    made, weights = build(recipe, seed=0), dict(saved.model.named_parameters())
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            parameter.copy_(weights[name])
+    return SavedModel(made.eval(), recipe, saved.tokenizers, saved.origin)
 
 
 def main() -> None:
