@@ -50,10 +50,12 @@ class Lessons:
     Args:
         folder: where it stands.
         taught_by: the fingerprint of the model that answered.
+        until: the step that the model is of, if the run was stopped before its end.
     """
 
     folder: Path
     taught_by: str
+    until: int | None = None
 
     def rows(self) -> list[str]:
         """The training pairs, the dictionary's first."""
@@ -105,6 +107,9 @@ def card(made_from: str, path: Path, parts: dict[str, list[Any]], lessons: Lesso
         more = [line.partition("\t")[2] for line in lessons.rows()[len(learnt) :]]
         story = LESSONS.format(name=path.stem, taught_by=lessons.taught_by, taught=len(more))
         again, learnt = TAUGHT.format(settings=_asked(recipe)), learnt + more
+        if lessons.until is not None:
+            story += f"\nThe run was stopped: the model is that of step {lessons.until:,}, the best on dev.\n"
+            steps = lessons.until
     marked = "with stress marks (AH0, AE1)" if recipe.data.stress else "without stress marks"
     other = "A vowel with the wrong mark is a wrong phone here." if recipe.data.stress else OTHER
     return CARD.format(
@@ -164,10 +169,11 @@ def main() -> None:
     parser.add_argument("--name", default="g2p-en")
     parser.add_argument("--lessons", type=Path, help="the folder of tools.more_words that the network learnt from")
     parser.add_argument("--taught-by", help="the fingerprint of the model that answered there")
+    parser.add_argument("--until", type=int, help="the step of the model, if the run was stopped before its end")
     asked = parser.parse_args()
     if (asked.lessons is None) != (asked.taught_by is None):
         parser.error("--lessons and --taught-by go together")
-    ship(asked.model, asked.name, asked.lessons and Lessons(asked.lessons, asked.taught_by))
+    ship(asked.model, asked.name, asked.lessons and Lessons(asked.lessons, asked.taught_by, asked.until))
 
 
 if __name__ == "__main__":
