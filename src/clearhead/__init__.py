@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from clearhead.lectures import find_exercise as find_exercise
     from clearhead.lectures import save_lecture_page as save_lecture_page
     from clearhead.lectures import serve_lecture_page as serve_lecture_page
+    from clearhead.machine import keep_freed_memory as keep_freed_memory
     from clearhead.machine import refuse_torch_without_room as refuse_torch_without_room
     from clearhead.models import BlockTree as BlockTree
     from clearhead.models import ClassifierModel as ClassifierModel
@@ -236,7 +237,7 @@ _CONTENTS: dict[str, list[str]] = {
         *("breaks", "break_product", "Break", "BreakReport"),
     ],
     "serving.server": ["serve"],
-    "machine": ["refuse_torch_without_room"],
+    "machine": ["keep_freed_memory", "refuse_torch_without_room"],
     "data": ["Findings"],
     "evaluation": ["Scores", "Metric", "HeadStudy", "StudiedHead"],
     "errors": ["ClearheadError", "RecipeError", "DataError", "Interrupted", "Problem"],

@@ -7,7 +7,6 @@ import traceback
 from typing import NoReturn
 
 import clearhead
-from clearhead.machine import keep_freed_memory
 
 BUG = "this is a bug in clearhead"
 """What a message begins with that nobody's input should cause; tests and `tools.attack` look for it."""
@@ -23,7 +22,7 @@ def main() -> None:
     _open_closed_streams()
     _write_utf8()
     _wait_without_spinning()
-    keep_freed_memory()
+    clearhead.keep_freed_memory()
     try:
         clearhead.refuse_torch_without_room()
         from clearhead.cli.app import app
