@@ -13,7 +13,7 @@ SIZES = ("model.layers=1", "model.width=16", "model.vocabulary.source=9", "model
 def saved(seed: int, *settings: str) -> SavedModel:
     """A small model with the weights of this seed."""
     recipe = read_recipe("tiny", *SIZES, *settings)
-    return SavedModel(build(recipe, seed=seed), recipe, ())
+    return SavedModel(build(recipe, seed=seed), recipe)
 
 
 def test_each_number_is_the_mean_by_shares() -> None:
