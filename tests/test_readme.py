@@ -155,7 +155,7 @@ def test_every_row_of_the_comparison_is_measured() -> None:
 def test_quality_is_what_was_measured() -> None:
     quality = (ROOT / "docs" / "evidence" / "quality.md").read_text(encoding="utf-8")
     for said, measured in {
-        "22.0 %": "22.04",
+        "21.7 %": "**21.71**",
         "23.8 %": "23.80",
         "25.6 %": "25.61",
         "38.1 BLEU": "**38.08**",
