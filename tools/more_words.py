@@ -112,7 +112,8 @@ def main() -> None:
     parts = parts_of(asked.model, asked.data)
     spaced = all(" " in source for source, _ in parts["train"] if len(source) > 1)
     known = {source.replace(" ", "") for rows in parts.values() for source, _ in rows}
-    words = chosen(*candidates(), known, set("".join(known)))
+    letters = {letter for source, _ in parts["train"] for letter in source}
+    words = chosen(*candidates(), known, letters)
     taught = list(answered(asked.model, [" ".join(word) if spaced else word for word in words], asked.folder))
     for part, rows in (("train", [*parts["train"], *taught]), ("dev", parts["dev"])):
         text = "".join(f"{source}\t{target}\n" for source, target in rows)
