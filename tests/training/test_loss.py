@@ -67,6 +67,36 @@ def test_chunks_smooth_by_epsilon_over_the_whole_vocabulary(bias: bool) -> None:
         assert not torch.allclose(one, wrong, atol=1e-9, rtol=1e-9)
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_chunks_round_factors_under_autocast_and_nothing_else(bias: bool) -> None:
+    """Reference: the loss whose logits torch's autocast computes as a whole; the wrong variants also round the sum of
+    the chunks' gradients, or do not round at all."""
+    torch.manual_seed(0)
+    rows, size = 1100, 2500  # five chunks
+    output = Output(torch.randn(size, 16) * 0.3, bias=bias)
+    states, labels = torch.randn(rows, 16), torch.randint(0, size, (rows,))
+
+    def results(*, chunked: bool, rounded: bool) -> list[torch.Tensor]:
+        leaf = states.clone().requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16, enabled=rounded):
+            if chunked:
+                loss = token_loss(leaf, output, labels, 0.1)
+            else:
+                logits = output(leaf).float()
+                loss = torch.nn.functional.cross_entropy(logits, labels, reduction="sum", label_smoothing=0.1)
+        return [loss.detach(), *torch.autograd.grad(loss, [leaf, *output.parameters()])]
+
+    mine, whole = results(chunked=True, rounded=True), results(chunked=False, rounded=True)
+    exact = results(chunked=True, rounded=False)
+    assert {part.dtype for part in mine} == {torch.float32}
+    for one, other, unrounded in zip(mine, whole, exact, strict=True):
+        distance = (one - unrounded).norm() / unrounded.norm()
+        assert distance < 0.01
+        assert (one - other).norm() / other.norm() < 0.01
+    assert (mine[2] - exact[2]).norm() / exact[2].norm() > 1e-5  # products of rounded factors
+    assert not torch.equal(mine[2], mine[2].bfloat16().float())  # but a sum of float32
+
+
 def test_chunks_reject_a_forgotten_term() -> None:
     """The wrong variant: smoothing left out is noticed."""
     torch.manual_seed(0)
