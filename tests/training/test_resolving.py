@@ -114,3 +114,24 @@ def test_symbols_and_characters_know_positions_across_and_their_neighbours(
     model: Any = prepare(recipe, tmp_path / "run", free={"layers"} if free else ()).recipe.model
     assert model.cross.position.kind == expected
     assert model.encoder.ngrams.reach == ngrams
+
+
+@pytest.mark.parametrize(
+    ("kind", "batches", "left", "expected"),
+    [
+        ("characters", 10, {"batch"}, 64),
+        ("bpe", 10, {"batch"}, 64),  # words of two languages, too
+        ("bpe", 10_000, {"batch"}, 512),  # an epoch would have too few
+        ("bpe", 10, set(), 512),  # somebody chose
+    ],
+)
+def test_many_pairs_have_larger_batches(
+    kind: str, batches: int, left: set[str], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LARGE_BATCH", 64)
+    monkeypatch.setattr(module, "LEAST_BATCHES", batches)
+    pairs = write_pairs(tmp_path / "pairs.tsv")
+    sizes = [setting for setting in SMALL if "batch_tokens" not in setting]
+    kinds = [f"data.source.kind={kind}", f"data.target.kind={kind}"]
+    recipe = read_recipe(None, f'data.train="{pairs}"', *sizes, *kinds, "training.steps=5")
+    assert prepare(recipe, tmp_path / "run", free=left).recipe.training.batch_tokens == expected

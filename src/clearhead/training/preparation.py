@@ -166,7 +166,7 @@ def prepare(
             if not len(examples):
                 raise DataError(f"every training pair is longer than data.max_length ({recipe.data.max_length} tokens)")
             recipe, new = with_smoothing(recipe, objective), list[str]()
-            recipe = with_batch(recipe, codecs, examples) if "batch" in free else recipe
+            recipe = with_batch(recipe, examples) if "batch" in free else recipe
             if start is None or not has_joint(start.saved.recipe, recipe):  # else they are those of the start
                 recipe, notes = count_joint(
                     recipe, codecs, examples, corpus.dev, made, free="joint" in free, progress=progress

@@ -22,8 +22,8 @@ from clearhead.training.objectives import Codecs, Objective
 
 NGRAMS_REACH = 2
 """Tokens to either side that the n-grams of symbols and characters reach to."""
-LARGE_BATCH, LEAST_BATCHES = 2048, 256
-"""Tokens of a batch of symbols or characters, where an epoch has so many of them."""
+LARGE_BATCH, LEAST_BATCHES = 2048, 200
+"""Tokens of a batch of pairs, where an epoch has so many batches."""
 MOST_LISTED = 1_000_000
 """Training examples that are shuffled by a list, at most, unless the recipe says how."""
 LOAD_OF_FULL_DROPOUT = 1200.0
@@ -58,9 +58,9 @@ def with_ngrams(recipe: Recipe, codecs: Codecs) -> Recipe:
     return recipe.updated(model=recipe.model.replaced(encoder=encoder.replaced(ngrams=NgramsSpec(reach=NGRAMS_REACH))))
 
 
-def with_batch(recipe: Recipe, codecs: Codecs, examples: Encoded) -> Recipe:
-    """Larger batches for many short lines: a line teaches as much, and a step has less to do beside its products."""
-    if not isinstance(recipe.model, Seq2SeqSpec) or not all(codec.closed for codec in codecs):
+def with_batch(recipe: Recipe, examples: Encoded) -> Recipe:
+    """Larger batches for many pairs: a line teaches as much, and a step has less to do beside its products."""
+    if not isinstance(recipe.model, Seq2SeqSpec):
         return recipe
     if examples.tokens < LARGE_BATCH * LEAST_BATCHES:
         return recipe
