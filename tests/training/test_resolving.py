@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from clearhead.recipe import Recipe, StackSpec, read_recipe
+from clearhead.recipe import Recipe, StackSpec, read_recipe, read_with_origins
 from clearhead.recipe.precision import FROM_WIDTH
 from clearhead.training import prepare
 from clearhead.training import resolving as module
 from clearhead.training.resolving import LEAST_DROPOUT, with_precision
+from clearhead.training.resuming import StatedRecipe
 from tests.training.toy import SMALL, write_pairs
 
 WIDE = [f"model.width={FROM_WIDTH}"]
@@ -135,3 +136,30 @@ def test_many_pairs_have_larger_batches(
     kinds = [f"data.source.kind={kind}", f"data.target.kind={kind}"]
     recipe = read_recipe(None, f'data.train="{pairs}"', *sizes, *kinds, "training.steps=5")
     assert prepare(recipe, tmp_path / "run", free=left).recipe.training.batch_tokens == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "tokens", "left", "expected"),
+    [
+        ("bpe", 64, {"rate"}, module.RATE_OF_SUBWORDS),
+        ("characters", 64, {"rate"}, 0.001),
+        ("bpe", 32, {"rate"}, 0.001),  # small batches
+        ("bpe", 64, set(), 0.001),  # somebody chose
+    ],
+)
+def test_large_batches_of_subwords_have_a_higher_rate(
+    kind: str, tokens: int, left: set[str], expected: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LARGE_BATCH", 64)
+    pairs = write_pairs(tmp_path / "pairs.tsv")
+    kinds = [f"data.source.kind={kind}", f"data.target.kind={kind}"]
+    given = [f"training.batch_tokens={tokens}", "training.steps=5", "training.optimizer.rate=0.001"]
+    recipe = read_recipe(None, f'data.train="{pairs}"', *SMALL, *kinds, *given)
+    assert prepare(recipe, tmp_path / "run", free=left).recipe.training.optimizer.rate == expected
+
+
+def test_who_says_anything_about_the_optimizer_keeps_its_rate() -> None:
+    """What is left to the data, by what was stated on the command line."""
+    for setting, left in (("training.seed=2", True), ("training.optimizer.kind=muon", False)):
+        recipe, stated = read_with_origins(None, setting)
+        assert ("rate" in StatedRecipe(recipe, stated, free=True).left_to_data) == left

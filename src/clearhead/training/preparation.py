@@ -49,6 +49,7 @@ from clearhead.training.resolving import (
     with_ngrams,
     with_positions_across,
     with_precision,
+    with_rate,
     with_shuffle,
     with_smoothing,
 )
@@ -147,7 +148,7 @@ def prepare(
 
     With ``start``, the tokenizers are that model's, and ``data/start.safetensors`` is what training begins with.
     What is ``free`` is left to the data: ``layers``, positions in cross-attention and n-grams; ``joint``, n-grams of
-    aligned pairs, which are kept as ``data/joint.safetensors``; ``batch``, its tokens.
+    aligned pairs, which are kept as ``data/joint.safetensors``; ``batch``, its tokens; ``rate``, the learning rate.
     ``progress`` is told how far reading, encoding and aligning are.
     """
     notes: list[str] = []
@@ -167,6 +168,7 @@ def prepare(
                 raise DataError(f"every training pair is longer than data.max_length ({recipe.data.max_length} tokens)")
             recipe, new = with_smoothing(recipe, objective), list[str]()
             recipe = with_batch(recipe, examples) if "batch" in free else recipe
+            recipe = with_rate(recipe, codecs) if "rate" in free else recipe
             if start is None or not has_joint(start.saved.recipe, recipe):  # else they are those of the start
                 recipe, notes = count_joint(
                     recipe, codecs, examples, corpus.dev, made, free="joint" in free, progress=progress

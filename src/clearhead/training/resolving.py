@@ -24,6 +24,8 @@ NGRAMS_REACH = 2
 """Tokens to either side that the n-grams of symbols and characters reach to."""
 LARGE_BATCH, LEAST_BATCHES = 2048, 200
 """Tokens of a batch of pairs, where an epoch has so many batches."""
+RATE_OF_SUBWORDS = 0.002
+"""The highest learning rate for such batches of subwords."""
 MOST_LISTED = 1_000_000
 """Training examples that are shuffled by a list, at most, unless the recipe says how."""
 LOAD_OF_FULL_DROPOUT = 1200.0
@@ -65,6 +67,19 @@ def with_batch(recipe: Recipe, examples: Encoded) -> Recipe:
     if examples.tokens < LARGE_BATCH * LEAST_BATCHES:
         return recipe
     return recipe.updated(training=recipe.training.replaced(batch_tokens=LARGE_BATCH))
+
+
+def with_rate(recipe: Recipe, codecs: Codecs) -> Recipe:
+    """A higher rate for large batches of subwords, most of which are in few batches; symbols are in all of them.
+
+    Chosen on dev data: docs/evidence/quality.md.
+    """
+    spec = recipe.training
+    if spec.batch_tokens < LARGE_BATCH or all(codec.closed for codec in codecs):
+        return recipe
+    if not isinstance(recipe.model, Seq2SeqSpec):
+        return recipe
+    return recipe.updated(training=spec.replaced(optimizer=spec.optimizer.replaced(rate=RATE_OF_SUBWORDS)))
 
 
 def with_shuffle(recipe: Recipe, examples: Encoded) -> Recipe:
