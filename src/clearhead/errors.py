@@ -22,6 +22,7 @@ A message says what is wrong, where, and what to do. Nothing here imports torch.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 
 class ClearheadError(Exception):
@@ -30,6 +31,16 @@ class ClearheadError(Exception):
     exit_code = 1
     process: int | None = None
     """The process that alone met with it, of several that train together."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send what it is to another process, not how it was made: constructors take other arguments."""
+        return _as_it_was, (type(self), self.args, self.__dict__)
+
+
+def _as_it_was(kind: type[ClearheadError], args: tuple[Any, ...], state: dict[str, Any]) -> ClearheadError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class PartnerError(ClearheadError):
