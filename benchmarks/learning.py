@@ -7,7 +7,8 @@ one core. What a step takes is measured for all rows before the first is trained
 minute), and the number of steps is kept: from then on steps are the clock, and other work on the machine changes
 nothing. ``--steps 5000`` gives every row this number instead. Rows that STUDY already has are not trained again, so
 that the study can be stopped and continued; a row that was interrupted goes on from its last checkpoint. ``--seeds 1
-2`` trains each row twice.
+2`` trains each row twice. Two parallel files make one of pairs: `paste train.en train.de > train.tsv`; sentences are
+judged by BLEU, words by the share of those that are wrong.
 """
 
 import argparse
@@ -24,7 +25,7 @@ import torch
 import clearhead
 from clearhead.data import EpochPlan
 from clearhead.models import build, count_parameters
-from clearhead.recipe import read_with_origins
+from clearhead.recipe import metric_rises, read_with_origins
 from clearhead.training.hardware import loss_of
 from clearhead.training.optimizer import make_optimizers
 from clearhead.training.preparation import Prepared, prepare
@@ -42,6 +43,9 @@ SETTINGS: dict[str, list[str]] = {
     "defaults": [],
     "256 tokens": ["training.batch_tokens=256"],
     "2,048 tokens": ["training.batch_tokens=2048"],
+    "2,048 tokens, rate 0.001": ["training.batch_tokens=2048", "training.optimizer.rate=0.001"],
+    "2,048 tokens, rate 0.002": ["training.batch_tokens=2048", "training.optimizer.rate=0.002"],
+    "2,048 tokens, rate 0.004": ["training.batch_tokens=2048", "training.optimizer.rate=0.004"],
     "1,024 tokens": ["training.batch_tokens=1024"],
     "1,024 tokens, rate 0.002": ["training.batch_tokens=1024", "training.optimizer.rate=0.002"],
     "mixed lengths": ["training.window=1"],
@@ -157,16 +161,22 @@ def studied(name: str, seed: int, asked: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def measures(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """What the dev data were judged by, the chief one first."""
+    return [name for name in ("line_error", "bleu", "symbol_error", "chrf") if all(name in row for row in rows)]
+
+
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """The rows, the best first."""
+    shown = measures(rows)
     lines = [
-        "| setting | seed | parameters | ms a step | steps | dev line_error | dev symbol_error |",
-        "|---|---|---|---|---|---|---|",
+        f"| setting | seed | parameters | ms a step | steps | {' | '.join(f'dev {name}' for name in shown)} |",
+        "|---" * (5 + len(shown)) + "|",
     ]
-    for row in sorted(rows, key=lambda row: row["line_error"]):
-        shown = f"{row['parameters']:,} | {1000 * row['seconds_per_step']:.0f} | {row['steps']:,}"
-        scores = f"{row['line_error']:.2f} | {row['symbol_error']:.2f}"
-        lines.append(f"| {row['name']} | {row['seed']} | {shown} | {scores} |")
+    for row in sorted(rows, key=lambda row: row[shown[0]], reverse=metric_rises(shown[0])):
+        spent = f"{row['parameters']:,} | {1000 * row['seconds_per_step']:.0f} | {row['steps']:,}"
+        scores = " | ".join(f"{row[name]:.2f}" for name in shown)
+        lines.append(f"| {row['name']} | {row['seed']} | {spent} | {scores} |")
     return "\n".join(lines)
 
 
@@ -196,7 +206,8 @@ def main() -> None:
                 rows.append(studied(name, seed, asked))
                 with kept.open("a", encoding="utf-8") as stream:
                     stream.write(json.dumps(rows[-1]) + "\n")
-                print(f"{name}, seed {seed}: line_error {rows[-1]['line_error']:.2f}", flush=True)
+                chief = measures(rows[-1:])[0]
+                print(f"{name}, seed {seed}: {chief} {rows[-1][chief]:.2f}", flush=True)
     print(table(rows))
 
 
