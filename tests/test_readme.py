@@ -157,6 +157,7 @@ def test_quality_is_what_was_measured() -> None:
     for said, measured in {
         "21.7 %": "**21.71**",
         "23.8 %": "23.80",
+        "22.6 %": "22.56",
         "25.6 %": "25.61",
         "38.1 BLEU": "**38.08**",
     }.items():
