@@ -46,6 +46,10 @@ SETTINGS: dict[str, list[str]] = {
     "2,048 tokens, rate 0.001": ["training.batch_tokens=2048", "training.optimizer.rate=0.001"],
     "2,048 tokens, rate 0.002": ["training.batch_tokens=2048", "training.optimizer.rate=0.002"],
     "2,048 tokens, rate 0.004": ["training.batch_tokens=2048", "training.optimizer.rate=0.004"],
+    "2,048 tokens, rate 0.002, agreement": [
+        *("training.batch_tokens=2048", "training.optimizer.rate=0.002"),
+        *("training.agreement=5", "model.dropout.residual=0.2", "model.dropout.embedding=0.2"),
+    ],
     "1,024 tokens": ["training.batch_tokens=1024"],
     "1,024 tokens, rate 0.002": ["training.batch_tokens=1024", "training.optimizer.rate=0.002"],
     "mixed lengths": ["training.window=1"],

@@ -32,3 +32,12 @@ def test_longer_and_more_lines_take_more_up_to_the_batch() -> None:
     ]
     assert sizes[0] < sizes[1] == sizes[2]
     assert training_bytes(recipe, length=100, examples=1) > sizes[0]
+
+
+def test_a_batch_that_passes_twice_keeps_twice_as_much() -> None:
+    """``training.agreement`` (R-Drop): the lines of a batch stand in it twice, the weights do not."""
+    recipe, twice = (
+        read_recipe("tiny", "training.batch_tokens=1000", *more) for more in ([], ["training.agreement=5"])
+    )
+    held = 2 * training_bytes(recipe, length=10, examples=1) - training_bytes(recipe, length=10, examples=2)
+    assert training_bytes(twice, length=10) - held == 2 * (training_bytes(recipe, length=10) - held)

@@ -277,3 +277,17 @@ def test_crossovers_take_names_costs_and_recipes(tmp_path: Path) -> None:
     for name, words in (("x.txt", "a picture is called something"), ("nowhere/x.svg", "nowhere does not exist")):
         with pytest.raises(ClearheadError, match=words):
             found.save(tmp_path / name)
+
+
+def test_what_passes_twice_is_counted_once_and_says_so() -> None:
+    """``training.agreement`` (R-Drop): the forms are those of one pass, and both numbers of training name it."""
+
+    def rows(*settings: str) -> dict[str, list[str]]:
+        (totals, *_) = clearhead.cost("tiny", *settings).summary().sheets
+        return {str(row[0]): [str(cell) for cell in row[1:]] for row in totals.rows}
+
+    once, twice = rows(), rows("training.agreement=5")
+    for name in ("training MACs", "activations"):
+        assert twice[name][0] == once[name][0]
+        assert "each of two passes" in twice[name][1]
+        assert "passes" not in once[name][1]

@@ -107,6 +107,19 @@ def test_notes_say_what_follows() -> None:
         assert notes_of(read_recipe(name)) == []
 
 
+def test_two_passes_that_are_the_same_are_named() -> None:
+    """``training.agreement`` (R-Drop) needs dropout somewhere, however little."""
+    off = ["model.dropout.residual=0", "model.dropout.embedding=0"]
+    (note,) = notes_of(read_recipe("tiny", "training.agreement=5", *off))
+    assert "without dropout they are the same" in note
+    for settings in (
+        off,
+        ["training.agreement=5"],
+        [*off, "training.agreement=5", "model.encoder.dropout.attention=0.1"],
+    ):
+        assert notes_of(read_recipe("tiny", *settings)) == []
+
+
 def test_differences_are_named_once(tmp_path: Path) -> None:
     first, second = read_recipe("tiny"), read_recipe("tiny", "model.layers=3", "model.encoder.width=64")
     assert [tuple(one) for one in differences(first, second)] == [

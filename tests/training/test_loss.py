@@ -1,6 +1,7 @@
 """The loss, whole and in chunks, and the learning rate."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -95,6 +96,44 @@ def test_chunks_round_factors_under_autocast_and_nothing_else(bias: bool) -> Non
         assert (one - other).norm() / other.norm() < 0.01
     assert (mine[2] - exact[2]).norm() / exact[2].norm() > 1e-5  # products of rounded factors
     assert not torch.equal(mine[2], mine[2].bfloat16().float())  # but a sum of float32
+
+
+@pytest.mark.parametrize("size", [50, 2500])
+@pytest.mark.parametrize("bias", [False, True])
+def test_two_passes_agree_as_in_r_drop(size: int, bias: bool) -> None:
+    """Reference: the loss as Liang et al. (2021) write it, by torch's cross_entropy and kl_div in float64, for 300
+    rows, more than two chunks; the wrong variants have one divergence alone, or none."""
+    torch.manual_seed(0)
+    output = Output(torch.randn(size, 8, dtype=torch.float64), bias=bias)
+    if output.bias is not None:
+        output.bias = torch.nn.Parameter(torch.randn(size, dtype=torch.float64))
+    states, labels = torch.randn(2, 300, 8, dtype=torch.float64), torch.randint(0, size, (300,))
+
+    def written_out(leaf: torch.Tensor, *, both: float = 1.0, alpha: float = 5.0) -> torch.Tensor:
+        logits = output(leaf)
+        losses = [torch.nn.functional.cross_entropy(x, labels, reduction="sum", label_smoothing=0.1) for x in logits]
+        p, q = logits.log_softmax(-1)
+        there, back = (
+            torch.nn.functional.kl_div(one, other, reduction="sum", log_target=True) for one, other in ((q, p), (p, q))
+        )
+        return sum(losses) / 2 + alpha / 4 * (there + both * back)
+
+    def results(loss: Callable[[torch.Tensor], torch.Tensor]) -> list[torch.Tensor]:
+        leaf = states.clone().requires_grad_()
+        found = loss(leaf)
+        return [found.detach(), *torch.autograd.grad(found, [leaf, *output.parameters()])]
+
+    mine = results(lambda leaf: token_loss(leaf, output, labels, 0.1, agreement=5.0))
+    for one, right, one_sided, without in zip(
+        mine,
+        results(written_out),
+        results(lambda leaf: written_out(leaf, both=0.0)),
+        results(lambda leaf: written_out(leaf, alpha=0.0)),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, right, atol=1e-8, rtol=1e-8)
+        assert not torch.allclose(one, one_sided, atol=1e-4, rtol=1e-4)
+        assert not torch.allclose(one, without, atol=1e-4, rtol=1e-4)
 
 
 def test_chunks_reject_a_forgotten_term() -> None:

@@ -58,3 +58,42 @@ def test_the_loss_is_smoothed_as_the_recipe_says(family: str, given: float | Non
     epsilon = usual if given is None else given
     assert loss == pytest.approx(smoothed(logits, batch.labels, epsilon), rel=1e-5)
     assert loss != pytest.approx(smoothed(logits, batch.labels, 0.5), rel=1e-3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_two_passes_drop_out_other_features_and_are_drawn_together(family: str) -> None:
+    """With ``training.agreement`` α: without dropout the loss of one pass; with it the mean of the two passes' and α/4
+    of their divergences, logits of lines that pass twice being the reference; the wrong variants are twice α, and one
+    pass that is compared with itself."""
+    settings, batch, usual = FAMILIES[family]
+    described = [f"model.family={family}", *SIZES, *settings]
+
+    def built(alpha: float, rate: float) -> tuple[Any, Any]:
+        dropout = [f"model.dropout.residual={rate}", f"model.dropout.embedding={rate}"]
+        recipe = read_recipe(None, *described, *dropout, f"training.agreement={alpha}")
+        model: Any = build(recipe, seed=1).train()
+        with torch.no_grad():
+            for number, parameter in enumerate(model.parameters()):
+                parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(number)) / 2)
+        return model, objective_of(recipe)
+
+    def loss(alpha: float, rate: float) -> float:
+        model, objective = built(alpha, rate)
+        torch.manual_seed(3)
+        return float(objective.loss(model, batch).detach())
+
+    assert loss(4.0, 0.0) == pytest.approx(loss(0.0, 0.0), rel=1e-5)
+    model, _ = built(4.0, 0.3)
+    torch.manual_seed(3)
+    twice = torch.cat([IDS, IDS])
+    with torch.no_grad():
+        logits = model(twice, twice) if isinstance(batch, Batch) else _logits(model, twice)
+    halves = logits.double().chunk(2)
+    means = sum(smoothed(half, batch.labels, usual) for half in halves) / 2
+    counts = batch.labels != PAD if batch.labels.dim() == 2 else torch.ones(len(batch.labels), dtype=torch.bool)
+    p, q = (half[counts].log_softmax(-1) for half in halves)
+    divergences = float(((p.exp() - q.exp()) * (p - q)).sum())
+    assert divergences > 0.05
+    assert loss(4.0, 0.3) == pytest.approx(means + 4 / 4 * divergences, rel=1e-4)
+    assert loss(8.0, 0.3) == pytest.approx(means + 8 / 4 * divergences, rel=1e-4)
+    assert loss(4.0, 0.3) != pytest.approx(means, rel=1e-3)

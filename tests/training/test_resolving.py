@@ -7,7 +7,7 @@ import pytest
 
 from clearhead.recipe import Recipe, StackSpec, read_recipe, read_with_origins
 from clearhead.recipe.precision import FROM_WIDTH
-from clearhead.training import prepare
+from clearhead.training import preparation, prepare
 from clearhead.training import resolving as module
 from clearhead.training.resolving import LEAST_DROPOUT, with_precision
 from clearhead.training.resuming import StatedRecipe
@@ -163,3 +163,68 @@ def test_who_says_anything_about_the_optimizer_keeps_its_rate() -> None:
     for setting, left in (("training.seed=2", True), ("training.optimizer.kind=muon", False)):
         recipe, stated = read_with_origins(None, setting)
         assert ("rate" in StatedRecipe(recipe, stated, free=True).left_to_data) == left
+
+
+@pytest.mark.parametrize(
+    ("settings", "left", "expected"),
+    [
+        (["training.steps=1000"], {"agreement"}, 5.0),
+        (["training.steps=5"], {"agreement"}, None),  # the data are not seen often
+        (["training.steps=1000"], set(), None),  # somebody chose
+    ],
+)
+def test_pairs_that_are_seen_often_pass_twice(
+    settings: list[str], left: set[str], expected: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOAD_OF_AGREEMENT", 20.0)
+    pairs = write_pairs(tmp_path / "pairs.tsv")
+    run = prepare(read_recipe(None, f'data.train="{pairs}"', *SMALL, *settings), tmp_path / "run", free=left)
+    assert run.recipe.training.agreement == expected
+    assert any("training.agreement" in note for note in run.notes) == (expected is not None)
+
+
+def test_minutes_have_fewer_steps_that_pass_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The speed is measured once more, with both passes."""
+    monkeypatch.setattr(module, "LOAD_OF_AGREEMENT", 20.0)
+    monkeypatch.setattr(
+        preparation, "seconds_per_step", lambda recipe, *_, **__: 0.02 if recipe.training.agreement else 0.01
+    )
+    pairs = write_pairs(tmp_path / "pairs.tsv")
+    recipe = read_recipe(None, f'data.train="{pairs}"', *SMALL, "training.minutes=1")
+    once, twice = (
+        prepare(recipe, tmp_path / name, free=left).recipe.training.steps
+        for name, left in (("once", set[str]()), ("twice", {"agreement"}))
+    )
+    assert once is not None
+    assert twice is not None
+    assert once == pytest.approx(2 * twice, abs=2)
+
+
+def test_two_passes_have_less_dropout(tmp_path: Path) -> None:
+    """With data that are seen very often, the most of either kind."""
+    once, twice = (
+        rates(prepared(folder, *more))
+        for folder, more in zip(_folders(tmp_path, 2), ([], ["training.agreement=5"]), strict=True)
+    )
+    assert once == {0.3}
+    assert twice == {0.2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "left", "expected"),
+    [("bpe", {"length"}, module.PENALTY_OF_SUBWORDS), ("characters", {"length"}, 0.6), ("bpe", set(), 0.6)],
+)
+def test_sentences_have_a_stronger_length_penalty(kind: str, left: set[str], expected: float, tmp_path: Path) -> None:
+    pairs = write_pairs(tmp_path / "pairs.tsv", 60)
+    kinds = [f"data.source.kind={kind}", f"data.target.kind={kind}"]
+    recipe = read_recipe(None, f'data.train="{pairs}"', *SMALL, *kinds, "training.steps=2")
+    assert prepare(recipe, tmp_path / "run", free=left).recipe.decoding.length_penalty == expected
+
+
+@pytest.mark.parametrize(
+    ("part", "setting"), [("agreement", "training.agreement=0"), ("length", "decoding.length_penalty=0.6")]
+)
+def test_what_was_said_is_not_left_to_the_data(part: str, setting: str) -> None:
+    for said, left in (("training.seed=2", True), (setting, False)):
+        recipe, stated = read_with_origins(None, said)
+        assert (part in StatedRecipe(recipe, stated, free=True).left_to_data) == left

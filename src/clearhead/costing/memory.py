@@ -16,11 +16,12 @@ def training_bytes(recipe: Recipe, *, length: int | None = None, examples: int |
     spec = recipe.training
     tokens = max(1, min(length or recipe.data.max_length, spec.batch_tokens))
     lines = max(1, min(spec.batch_tokens // tokens, examples or spec.batch_tokens))
+    passes = 2 if spec.agreement else 1
     whole = cost(recipe)
     held = whole.weights + whole.adapters * FLOAT + whole.gradients + whole.optimizer + whole.average
     if not whole.is_tuned:  # parts that are frozen may keep nothing
         held = held + whole.fused.saved
-    return int(held.at(n=tokens, m=tokens, t=tokens, B=lines))
+    return int(held.at(n=tokens, m=tokens, t=tokens, B=lines * passes))
 
 
 def require_training_memory(recipe: Recipe, *, length: int | None = None, examples: int | None = None) -> None:

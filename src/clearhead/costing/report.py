@@ -122,7 +122,7 @@ def _totals(cost: ModelFormulas, at: Viewpoint) -> list[list[Cell]]:
         [
             "training MACs",
             at.number(cost.training),
-            "one step, if everything were trained" if cost.is_tuned else "one step, forward and backward",
+            f"{_step(cost)}, if everything were trained" if cost.is_tuned else f"{_step(cost)}, forward and backward",
         ],
     ]
     if cost.is_tuned:
@@ -144,6 +144,11 @@ def _totals(cost: ModelFormulas, at: Viewpoint) -> list[list[Cell]]:
     return rows
 
 
+def _step(cost: ModelFormulas) -> str:
+    """What is counted of a training step: closed forms are those of lines that pass once."""
+    return "each of two passes" if cost.recipe.training.agreement else "one step"
+
+
 def _kept(cost: ModelFormulas, copies: str) -> str:
     """What is kept for the backward pass, in words that leave room for one line."""
     halved = cost.precision == "bfloat16"
@@ -152,6 +157,8 @@ def _kept(cost: ModelFormulas, copies: str) -> str:
         words.append("fused" if halved else "attention fused")
     if cost.recipe.training.recompute:
         words.append("layers computed again")
+    if cost.recipe.training.agreement:
+        words.append("each of two passes")
     if halved:
         words.append(f"{copies} copied weights")
     compiled = "; not compiled, a graph chooses what it keeps" if cost.recipe.training.compile else ""

@@ -3,7 +3,7 @@
 from clearhead.recipe.attention import AttentionSpec, LinformerSpec
 from clearhead.recipe.model import ModelSpec, Recipe
 from clearhead.recipe.position import NoPositionSpec, PositionSpec
-from clearhead.recipe.stack import CrossSpec
+from clearhead.recipe.stack import CrossSpec, StackSpec, dropout_rate
 
 
 def notes_of(recipe: Recipe) -> list[str]:
@@ -26,7 +26,17 @@ def notes_of(recipe: Recipe) -> list[str]:
             for kind in kinds
         )
         notes.append(f"attention is not the same everywhere: {shown}")
+    if recipe.training.agreement and not _drops_out(model):
+        notes.append(
+            "training.agreement compares two passes, and without dropout they are the same: model.dropout.residual=0.2"
+        )
     return notes
+
+
+def _drops_out(model: ModelSpec) -> bool:
+    """Whether a pass drops out what another may not; a rate that is left to the data may become 0."""
+    stacks = [part for _, part in model if isinstance(part, StackSpec)]
+    return any(dropout_rate(rate) for stack in stacks for _, rate in stack.dropout)
 
 
 def _positions(kind: str, parts: list[str], position: str) -> str:

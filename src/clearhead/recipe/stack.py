@@ -22,8 +22,8 @@ class DropoutSpec(Spec):
 
     residual: Rate | Literal["auto"] = "auto"
     """The output of each sublayer, before it is added to its input, or of each recurrent layer; auto: (parameters /
-    training tokens) · passes over the data / 1200, at most 0.3, and 0 below 0.03: a model that sees much data a few
-    times learns fastest without (0.1 for a model that is not trained from data)."""
+    training tokens) · passes over the data / 1200, at most 0.3 (0.2 with training.agreement), and 0 below 0.03: a
+    model that sees much data a few times learns fastest without (0.1 for a model that is not trained from data)."""
     embedding: Rate | Literal["auto"] = "auto"
     """The sum of token and position embeddings; auto: as for residual."""
     attention: Rate = 0.0

@@ -44,8 +44,11 @@ from clearhead.training.objectives import Codecs, Objective, objective_of
 from clearhead.training.planning import epoch_plan
 from clearhead.training.process_group import SINGLE, ProcessGroup, threads_for_each
 from clearhead.training.resolving import (
+    wants_agreement,
+    with_agreement,
     with_batch,
     with_dropout,
+    with_length_penalty,
     with_ngrams,
     with_positions_across,
     with_precision,
@@ -63,6 +66,10 @@ CALIBRATION = 0.02
 """Part of a budget in minutes, at most six seconds, in which the speed is measured before the first step."""
 FEWEST_EVALUATIONS, MOST_EVALUATIONS = 4, 20
 """Evaluations on dev in a run with a budget in minutes: one in three minutes, within these bounds."""
+AGREEING = (
+    "the data will be seen often: each batch passes twice, and both predictions are drawn together "
+    "(training.agreement; 0: once, and twice as fast)"
+)
 UNFINISHED = ".preparing"
 """In a run folder: what is not complete yet."""
 _TOKENIZERS = "tokenizers.json"
@@ -76,6 +83,7 @@ _DECIDES = (
     "optimizer",
     "schedule",
     "label_smoothing",
+    "agreement",
     "clip",
     "average",
     "freeze",
@@ -148,7 +156,8 @@ def prepare(
 
     With ``start``, the tokenizers are that model's, and ``data/start.safetensors`` is what training begins with.
     What is ``free`` is left to the data: ``layers``, positions in cross-attention and n-grams; ``joint``, n-grams of
-    aligned pairs, which are kept as ``data/joint.safetensors``; ``batch``, its tokens; ``rate``, the learning rate.
+    aligned pairs, which are kept as ``data/joint.safetensors``; ``batch``, its tokens; ``rate``, the learning rate;
+    ``agreement``, of two passes; ``length``, the penalty of answers.
     ``progress`` is told how far reading, encoding and aligning are.
     """
     notes: list[str] = []
@@ -159,6 +168,7 @@ def prepare(
         known = None if start is None else start.known()
         codecs, recipe = objective_of(recipe).learn(corpus, known)
         recipe = with_ngrams(with_positions_across(recipe, codecs), codecs) if "layers" in free else recipe
+        recipe = with_length_penalty(recipe, codecs) if "length" in free else recipe
         objective = objective_of(recipe)
         corpus = objective.admitted(corpus)
         with _unfinished(folder) as made:
@@ -177,7 +187,11 @@ def prepare(
                 _, new = begun(start.saved, recipe)
                 recipe = with_new_parts(recipe, new)
             require_tunable(recipe, started=start is not None)
-            recipe = _with_budget(with_precision(with_shuffle(recipe, examples)), examples, group, made)
+            planned = with_precision(with_shuffle(recipe, examples))
+            recipe = _with_budget(planned, examples, group, made)
+            if "agreement" in free and wants_agreement(recipe, examples):  # a step takes longer, so there are fewer
+                recipe = _with_budget(with_agreement(planned), examples, group, made)
+                notes = [*notes, AGREEING]
             recipe = with_dropout(recipe, examples)
             assert recipe.training.steps is not None
             if start is not None and known is not None:

@@ -32,6 +32,12 @@ LOAD_OF_FULL_DROPOUT = 1200.0
 """The load, (parameters / training tokens) × passes, at which the dropout of ``auto`` would reach 1."""
 LEAST_DROPOUT, MOST_DROPOUT = 0.03, 0.3
 """Less than the first is not worth its time, and becomes 0."""
+AGREEMENT, LOAD_OF_AGREEMENT = 5.0, 500.0
+"""The agreement of pairs that nobody chose, from this load on …"""
+MOST_DROPOUT_AGREEING = 0.2
+"""… and the most dropout then, as the predictions are kept from one another's extremes."""
+PENALTY_OF_SUBWORDS = 1.5
+"""α of the length penalty for sentences, which a beam else makes too short."""
 
 
 def with_smoothing(recipe: Recipe, objective: Objective[Any, Any, Any]) -> Recipe:
@@ -82,6 +88,16 @@ def with_rate(recipe: Recipe, codecs: Codecs) -> Recipe:
     return recipe.updated(training=spec.replaced(optimizer=spec.optimizer.replaced(rate=RATE_OF_SUBWORDS)))
 
 
+def with_length_penalty(recipe: Recipe, codecs: Codecs) -> Recipe:
+    """A stronger length penalty for subwords: sentences may be said in few words, symbols not.
+
+    Chosen on dev data: docs/evidence/quality.md.
+    """
+    if not isinstance(recipe.model, Seq2SeqSpec) or all(codec.closed for codec in codecs):
+        return recipe
+    return recipe.updated(decoding=recipe.decoding.replaced(length_penalty=PENALTY_OF_SUBWORDS))
+
+
 def with_shuffle(recipe: Recipe, examples: Encoded) -> Recipe:
     """Resolve how the examples are shuffled, if there are too many for a list of them."""
     if recipe.training.shuffle is not None or len(examples) <= MOST_LISTED:
@@ -96,17 +112,36 @@ def with_precision(recipe: Recipe) -> Recipe:
     return recipe if found == spec.precision else recipe.updated(training=spec.replaced(precision=found))
 
 
+def with_agreement(recipe: Recipe) -> Recipe:
+    """Two passes of each batch that are drawn together."""
+    return recipe.updated(training=recipe.training.replaced(agreement=AGREEMENT))
+
+
+def wants_agreement(recipe: Recipe, examples: Encoded) -> bool:
+    """Whether pairs are seen so often that dropout alone does not keep them new.
+
+    Chosen on dev data: docs/evidence/quality.md.
+    """
+    return isinstance(recipe.model, Seq2SeqSpec) and _load(recipe, examples) >= LOAD_OF_AGREEMENT
+
+
 def with_dropout(recipe: Recipe, examples: Encoded) -> Recipe:
     """Resolve ``auto``: what has much room, sees little and sees it often would learn it by heart, and is hindered.
 
-    The rate is the load, (parameters / tokens) × passes, over ``LOAD_OF_FULL_DROPOUT``.
+    The rate is the load over ``LOAD_OF_FULL_DROPOUT``.
     """
+    most = MOST_DROPOUT_AGREEING if recipe.training.agreement else MOST_DROPOUT
+    rate = round(min(most, _load(recipe, examples) / LOAD_OF_FULL_DROPOUT), 3)
+    rate = rate if rate >= LEAST_DROPOUT else 0.0
+    stacks = {name: part.with_dropout(rate) for name, part in recipe.model if isinstance(part, StackSpec)}
+    return recipe.updated(model=recipe.model.replaced(**stacks))
+
+
+def _load(recipe: Recipe, examples: Encoded) -> float:
+    """(parameters / training tokens) × passes over the data."""
     spec = recipe.training
     assert spec.steps is not None
     tokens = float(np.max(np.sum([[side.sum() for side in sizes] for sizes in all_sizes(examples)], axis=0)))
     passes = spec.steps * spec.accumulate * spec.batch_tokens / tokens
-    parameters = sum(weight.numel() for weight in outline(recipe.model).parameters())
-    rate = round(min(MOST_DROPOUT, parameters / tokens * passes / LOAD_OF_FULL_DROPOUT), 3)
-    rate = rate if rate >= LEAST_DROPOUT else 0.0
-    stacks = {name: part.with_dropout(rate) for name, part in recipe.model if isinstance(part, StackSpec)}
-    return recipe.updated(model=recipe.model.replaced(**stacks))
+    parameters: int = sum(weight.numel() for weight in outline(recipe.model).parameters())
+    return parameters / tokens * passes

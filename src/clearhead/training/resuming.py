@@ -35,7 +35,13 @@ class StatedRecipe:
     @property
     def left_to_data(self) -> frozenset[str]:
         """What the data decide, as ``prepare`` takes it: layers that nobody described, and what goes with them."""
-        beside = {"joint": ("model", "joint"), "batch": ("training", "batch_tokens"), "rate": ("training", "optimizer")}
+        beside = {
+            "joint": ("model", "joint"),
+            "batch": ("training", "batch_tokens"),
+            "rate": ("training", "optimizer"),
+            "agreement": ("training", "agreement"),
+            "length": ("decoding", "length_penalty"),
+        }
         open_ones = {part for part, key in beside.items() if not any(given[:2] == key for given in self.given)}
         return frozenset({"layers", *open_ones}) if self.free else frozenset()
 

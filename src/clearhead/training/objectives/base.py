@@ -60,6 +60,7 @@ class Objective(ABC, Generic[X, M, B]):
         self.recipe = recipe
         given = recipe.training.label_smoothing
         self.smoothing = self.usual_smoothing if given is None else given
+        self.agreement = recipe.training.agreement or 0.0
 
     @abstractmethod
     def learn(self, corpus: Corpus[Any], known: "KnownTokens | None" = None) -> tuple[Codecs, Recipe]:

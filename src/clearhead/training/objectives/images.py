@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -20,6 +19,7 @@ from clearhead.data import (
 )
 from clearhead.models import ClassifierModel
 from clearhead.recipe import ClassifierSpec, PatchesSpec, Recipe
+from clearhead.training.loss import label_loss, passes_of, repeated
 from clearhead.training.objectives.base import Codecs, KnownTokens, Objective, with_labels
 
 
@@ -55,7 +55,9 @@ class Images(Objective[EncodedPictures, ClassifierModel, PictureBatch]):
         return picture_batch(examples, rows, spec.shift, (spec.seed, epoch))
 
     def loss(self, model: ClassifierModel, batch: PictureBatch) -> Tensor:
-        return F.cross_entropy(model(batch.inputs), batch.labels, reduction="sum", label_smoothing=self.smoothing)
+        logits = model(repeated(batch.inputs, self.agreement))
+        passes = logits.view(passes_of(self.agreement), len(batch.labels), -1)
+        return label_loss(passes, batch.labels, self.smoothing, self.agreement)
 
     def _model(self) -> ClassifierSpec:
         assert isinstance(self.recipe.model, ClassifierSpec)

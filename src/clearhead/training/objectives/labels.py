@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -24,6 +23,7 @@ from clearhead.data import (
 )
 from clearhead.models import ClassifierModel
 from clearhead.recipe import ClassifierSpec, Recipe
+from clearhead.training.loss import label_loss, passes_of, repeated
 from clearhead.training.objectives.base import (
     Codecs,
     KnownTokens,
@@ -72,7 +72,9 @@ class Labels(Objective[EncodedTexts, ClassifierModel, LabelBatch]):
         return label_batch(examples, rows, pad=padding(self.recipe))
 
     def loss(self, model: ClassifierModel, batch: LabelBatch) -> Tensor:
-        return F.cross_entropy(model(batch.inputs), batch.labels, reduction="sum", label_smoothing=self.smoothing)
+        logits = model(repeated(batch.inputs, self.agreement))
+        passes = logits.view(passes_of(self.agreement), len(batch.labels), -1)
+        return label_loss(passes, batch.labels, self.smoothing, self.agreement)
 
     def _labels(self) -> Sequence[str]:
         assert isinstance(self.recipe.model, ClassifierSpec)

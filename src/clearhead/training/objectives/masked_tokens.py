@@ -22,7 +22,7 @@ from clearhead.data import (
 from clearhead.errors import DataError
 from clearhead.models import EncoderModel
 from clearhead.recipe import Recipe
-from clearhead.training.loss import batch_token_loss
+from clearhead.training.loss import batch_token_loss, repeated
 from clearhead.training.objectives.base import Codecs, KnownTokens, Objective, padding, sample, with_vocabulary
 
 
@@ -67,4 +67,5 @@ class MaskedTokens(Objective[EncodedTexts, EncoderModel, TextBatch]):
     def loss(self, model: EncoderModel, batch: TextBatch) -> Tensor:
         """Sum over the tokens to predict; logits are computed for them alone."""
         assert model.output is not None
-        return batch_token_loss(model.states(batch.inputs), model.output, batch, self.smoothing)
+        states = model.states(repeated(batch.inputs, self.agreement))
+        return batch_token_loss(states, model.output, batch, self.smoothing, self.agreement)

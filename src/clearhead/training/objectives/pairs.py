@@ -19,7 +19,7 @@ from clearhead.data import (
 )
 from clearhead.models import Seq2Seq
 from clearhead.recipe import Recipe
-from clearhead.training.loss import batch_token_loss
+from clearhead.training.loss import batch_token_loss, repeated
 from clearhead.training.objectives.base import (
     Codecs,
     KnownTokens,
@@ -66,9 +66,10 @@ class Pairs(Objective[EncodedPairs, Seq2Seq, Batch]):
         return make_batch(examples, rows, pad=padding(self.recipe), first=first, last=last)
 
     def loss(self, model: Seq2Seq, batch: Batch) -> Tensor:
-        return batch_loss(model, batch, self.smoothing)
+        return batch_loss(model, batch, self.smoothing, self.agreement)
 
 
-def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> Tensor:
+def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float, agreement: float = 0.0) -> Tensor:
     """Sum the loss over all target tokens except padding."""
-    return batch_token_loss(model.states(batch.source, batch.inputs), model.output, batch, smoothing)
+    states = model.states(repeated(batch.source, agreement), repeated(batch.inputs, agreement))
+    return batch_token_loss(states, model.output, batch, smoothing, agreement)

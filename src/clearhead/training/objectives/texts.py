@@ -21,7 +21,7 @@ from clearhead.data import (
 )
 from clearhead.models import LanguageModel
 from clearhead.recipe import Recipe
-from clearhead.training.loss import batch_token_loss
+from clearhead.training.loss import batch_token_loss, repeated
 from clearhead.training.objectives.base import (
     Codecs,
     KnownTokens,
@@ -64,4 +64,5 @@ class NextTokens(Objective[EncodedWindows, LanguageModel, TextBatch]):
         return window_batch(examples, rows, pad=self.recipe.model.vocabulary.pad)
 
     def loss(self, model: LanguageModel, batch: TextBatch) -> Tensor:
-        return batch_token_loss(model.states(batch.inputs), model.output, batch, self.smoothing)
+        states = model.states(repeated(batch.inputs, self.agreement))
+        return batch_token_loss(states, model.output, batch, self.smoothing, self.agreement)
