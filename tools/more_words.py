@@ -1,15 +1,15 @@
 """Words that nobody has transcribed, answered by a trained model: more to learn pronunciation from.
 
     pip install names; apt install wamerican-huge
-    python -m tools.more_words g2p-en lessons                                 beside the words of the task g2p-en
-    python -m tools.more_words MODEL lessons --data train.tsv dev.tsv test.tsv         beside those of other files
-    clearhead train --train lessons/train.tsv --dev lessons/dev.tsv --from MODEL -o runs/taught
+    python -m tools.more_words g2p-en answers.tsv                             beside the words of the task g2p-en
+    python -m tools.more_words MODEL answers.tsv --data train.tsv dev.tsv test.tsv     beside those of other files
+    python -m tools.more_words MODEL others.tsv decoding.joint_weight=0.8 --seed 3     other words, other settings
+    clearhead train g2p-en --more answers.tsv --from g2p-en -o runs/taught
 
 The words are names of the census of the United States (package names) and words of a list (Debian's wamerican-huge),
 without every word of train, dev and test. MODEL answers them by a beam, with its n-grams; the answers of which it is
 least sure are left out. A network that learns from both gets better than the one that it started from: it sees twice
 as many words, and what the n-grams know reaches it, too (compare Sun et al. 2019, token-level ensemble distillation).
-``lessons/train.tsv`` holds the training pairs, then the answers; ``lessons/dev.tsv`` the dev pairs as they were.
 """
 
 import argparse
@@ -31,7 +31,7 @@ NAMES = ("dist.all.last", "dist.female.first", "dist.male.first")
 """Files of the package ``names``: a name, then how common it is."""
 WORDS = Path("/usr/share/dict/american-english-huge")
 MOST_WORDS, MOST_POSSESSIVES = 80_000, 5_000
-"""Words of the list that are taken, and of those that end in ’s; of names all are."""
+"""Words of the list that are taken unasked, and of those that end in ’s; of names all are."""
 SHORTEST, LONGEST = 2, 18
 """Letters of a word."""
 LEAST_SURE = -0.26
@@ -53,7 +53,15 @@ def candidates() -> tuple[set[str], set[str]]:
     return names, {line.strip().lower() for line in read_lines(WORDS)}
 
 
-def chosen(names: Iterable[str], words: Iterable[str], known: Collection[str], letters: set[str]) -> list[str]:
+def chosen(
+    names: Iterable[str],
+    words: Iterable[str],
+    known: Collection[str],
+    letters: set[str],
+    *,
+    most: int = MOST_WORDS,
+    seed: int = SEED,
+) -> list[str]:
     """The words to answer: none that is known, and none with a letter that training does not have."""
 
     def new(some: Iterable[str]) -> set[str]:
@@ -62,19 +70,18 @@ def chosen(names: Iterable[str], words: Iterable[str], known: Collection[str], l
     surnames, listed = new(names), new(words)
     possessives = {word for word in listed if word.endswith("'s")} - surnames
     plain = {word for word in listed if "'" not in word} - surnames
-    chance = random.Random(SEED)
+    chance = random.Random(seed)
     return [
         *sorted(surnames),
-        *chance.sample(sorted(plain), min(MOST_WORDS, len(plain))),
+        *chance.sample(sorted(plain), min(most, len(plain))),
         *chance.sample(sorted(possessives), min(MOST_POSSESSIVES, len(possessives))),
     ]
 
 
-def answered(model: str, words: Sequence[str], folder: Path) -> Iterator[tuple[str, str]]:
-    """The words with the answers of the model, where it is sure enough."""
-    lines = folder / "words.txt"
+def answered(model: str, words: Sequence[str], lines: Path, settings: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The words, which are written to a file, with the answers of the model, where it is sure enough."""
     write_whole(lines, "".join(f"{word}\n" for word in words).encode())
-    for batch in clearhead.answer_lines(model, lines, as_json=True, workers="all", settings=[BEAM]):
+    for batch in clearhead.answer_lines(model, lines, as_json=True, workers="all", settings=[BEAM, *settings]):
         for line in batch:
             found = json.loads(line.rows[0])
             if sure(found):
@@ -105,20 +112,22 @@ def main() -> None:
     """Write the lessons."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="who answers: a run, a model file, or g2p-en")
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("settings", nargs="*", help="decoding.key=value: how it answers")
     parser.add_argument("--data", nargs=3, type=Path, default=[], metavar="FILE", help="train, dev and test")
+    parser.add_argument("--words", type=int, default=MOST_WORDS, help="words of the list; names are all taken")
+    parser.add_argument("--seed", type=int, default=SEED, help="which words these are")
     asked = parser.parse_args()
-    asked.folder.mkdir(parents=True, exist_ok=True)
+    asked.output.parent.mkdir(parents=True, exist_ok=True)
     parts = parts_of(asked.model, asked.data)
     spaced = all(" " in source for source, _ in parts["train"] if len(source) > 1)
     known = {source.replace(" ", "") for rows in parts.values() for source, _ in rows}
     letters = {letter for source, _ in parts["train"] for letter in source}
-    words = chosen(*candidates(), known, letters)
-    taught = list(answered(asked.model, [" ".join(word) if spaced else word for word in words], asked.folder))
-    for part, rows in (("train", [*parts["train"], *taught]), ("dev", parts["dev"])):
-        text = "".join(f"{source}\t{target}\n" for source, target in rows)
-        write_whole(asked.folder / f"{part}.tsv", text.encode())
-    print(f"{len(words):,} words answered, {len(taught):,} taken beside {len(parts['train']):,} training pairs")
+    words = chosen(*candidates(), known, letters, most=asked.words, seed=asked.seed)
+    lines = [" ".join(word) if spaced else word for word in words]
+    taught = list(answered(asked.model, lines, asked.output.with_suffix(".words.txt"), asked.settings))
+    write_whole(asked.output, "".join(f"{source}\t{target}\n" for source, target in taught).encode())
+    print(f"{len(words):,} words answered, {len(taught):,} taken; the data have {len(parts['train']):,} training pairs")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     clearhead train g2p-en -o runs/g2p …
     python -m tools.ship runs/g2p [--name g2p-en-stress]
-    python -m tools.ship taught.safetensors --lessons lessons --taught-by 5e9ae1adf7c8
+    python -m tools.ship runs/taught --lessons answers.tsv --taught-by 5e9ae1adf7c8
 
 A run or a model file. --lessons names what ``tools.more_words`` has written, if the network learnt from that, and
 --taught-by the fingerprint of the model that answered there and that it started from; the card says so. The card's
@@ -30,14 +30,13 @@ SHIPPED = Path(clearhead.__file__).parent / "shipped"
 MOST_BYTES = 12_000_000
 FILE = """$(python -c 'from clearhead.shipped import *; print(shipped_model("{name}"))')"""
 AGAIN = f'clearhead train g2p-en "{FILE}" -o runs/again'
-TAUGHT = """python -m tools.more_words BEFORE lessons
-clearhead train --train lessons/train.tsv --dev lessons/dev.tsv --from BEFORE -o runs/again {settings}
-python -m tools.add_joint runs/again again.safetensors --task g2p-en"""
+TAUGHT = """python -m tools.more_words BEFORE answers.tsv{drawn}
+clearhead train g2p-en --more answers.tsv --from BEFORE -o runs/again {settings}"""
 LESSONS = """
-It is trained on from the `{name}` of before, `BEFORE` above (fingerprint {taught_by}; the file is in the history of the
-repository), which had learnt from the dictionary alone. {taught:,} words that are not in the dictionary were answered
-by that model with its n-grams, and learnt beside the dictionary's: names of the United States' census (package names),
-words of Debian's wamerican-huge. The n-grams are counted from the dictionary alone.
+It is trained on from the `{name}` of before, `BEFORE` above (fingerprint {taught_by}; the file and its own card are in
+the history of the repository). {taught:,} words that are not in the dictionary were answered by that model with its
+n-grams, and learnt beside the dictionary's: names of the United States' census (package names), words of Debian's
+wamerican-huge. The n-grams are counted from the dictionary alone.
 """
 OTHER = "There are no stress marks: `g2p-en-stress` writes them."
 CARD = (Path(__file__).parent / "card.md").read_text(encoding="utf-8")
@@ -48,18 +47,20 @@ class Lessons:
     """What ``tools.more_words`` has written, from which a network learnt.
 
     Args:
-        folder: where it stands.
+        file: where it stands.
         taught_by: the fingerprint of the model that answered.
         until: the step that the model is of, if the run was stopped before its end.
+        drawn: what ``tools.more_words`` was asked for beside, such as another seed.
     """
 
-    folder: Path
+    file: Path
     taught_by: str
     until: int | None = None
+    drawn: str = ""
 
-    def rows(self) -> list[str]:
-        """The training pairs, the dictionary's first."""
-        return list(read_lines(self.folder / "train.tsv"))
+    def targets(self) -> list[str]:
+        """The answers."""
+        return [line.partition("\t")[2] for line in read_lines(self.file)]
 
 
 def ship(model: str, name: str, lessons: Lessons | None = None) -> None:
@@ -104,9 +105,10 @@ def card(made_from: str, path: Path, parts: dict[str, list[Any]], lessons: Lesso
         again = f"clearhead train g2p-en --from g2p-en data.stress=true --max-steps {steps} -o runs/again"
     learnt, story = [pair.target for pair in parts["train"]], ""
     if lessons is not None:
-        more = [line.partition("\t")[2] for line in lessons.rows()[len(learnt) :]]
+        more = lessons.targets()
         story = LESSONS.format(name=path.stem, taught_by=lessons.taught_by, taught=len(more))
-        again, learnt = TAUGHT.format(settings=_asked(recipe)), learnt + more
+        drawn = f" {lessons.drawn}" if lessons.drawn else ""
+        again, learnt = TAUGHT.format(settings=_asked(recipe), drawn=drawn), learnt + more
         if lessons.until is not None:
             story += f"\nThe run was stopped: the model is that of step {lessons.until:,}, the best on dev.\n"
             steps = lessons.until
@@ -144,7 +146,7 @@ def _asked(recipe: Recipe) -> str:
     spec, model = recipe.training, recipe.model
     assert isinstance(model, Seq2SeqSpec)
     dropout = model.encoder.dropout
-    asked = {
+    asked: dict[str, Any] = {
         "training.threads": spec.threads,
         "training.batch_tokens": spec.batch_tokens,
         "training.evaluate_every": spec.evaluate_every,
@@ -153,6 +155,8 @@ def _asked(recipe: Recipe) -> str:
         "model.dropout.residual": dropout.residual,
         "model.dropout.embedding": dropout.embedding,
     }
+    if spec.agreement:
+        asked["training.agreement"] = spec.agreement
     return " ".join([f"--max-steps {spec.steps}", *(f"{key}={value}" for key, value in asked.items())])
 
 
@@ -167,13 +171,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a run or a model file")
     parser.add_argument("--name", default="g2p-en")
-    parser.add_argument("--lessons", type=Path, help="the folder of tools.more_words that the network learnt from")
+    parser.add_argument("--lessons", type=Path, help="the answers of tools.more_words that the network learnt from")
     parser.add_argument("--taught-by", help="the fingerprint of the model that answered there")
     parser.add_argument("--until", type=int, help="the step of the model, if the run was stopped before its end")
+    parser.add_argument("--drawn", default="", help="what tools.more_words was asked for beside: '--seed 3'")
     asked = parser.parse_args()
     if (asked.lessons is None) != (asked.taught_by is None):
         parser.error("--lessons and --taught-by go together")
-    ship(asked.model, asked.name, asked.lessons and Lessons(asked.lessons, asked.taught_by, asked.until))
+    ship(asked.model, asked.name, asked.lessons and Lessons(asked.lessons, asked.taught_by, asked.until, asked.drawn))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,15 @@ def test_words_are_drawn_the_same_way_again() -> None:
     assert len(found) <= MOST_WORDS
 
 
+def test_another_seed_draws_other_words_and_no_more_than_asked() -> None:
+    """A second teacher need not answer what the first one did; names are taken whole."""
+    words = [first + second + third for first in "abcdefgh" for second in "aeiou" for third in "klmn"]
+    one, other = (chosen(["zoe"], words, set(), LETTERS, most=20, seed=seed) for seed in (2, 3))
+    assert len(one) == len(other) == 21
+    assert one[0] == other[0] == "zoe"
+    assert set(one) != set(other)
+
+
 def test_strange_letters_and_lengths_are_left_out() -> None:
     """A model has no token for a letter that training does not have."""
     assert chosen(["o", "a" * 19, "josé", "x-ray"], [], set(), LETTERS) == []

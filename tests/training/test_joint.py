@@ -194,3 +194,26 @@ def test_runs_are_the_same_run(run: Path, tmp_path: Path) -> None:
     with_joint, plain = (load_model(folder / "best.safetensors").model for folder in (run, tmp_path / "plain"))
     other = dict(plain.named_parameters())
     assert all(torch.equal(weight, other[name]) for name, weight in with_joint.named_parameters())
+
+
+def test_what_comes_beside_the_data_is_not_counted(run: Path, tmp_path: Path) -> None:
+    """N-grams are those of ``data.train``, whatever ``data.more`` brings, when they are made again, too."""
+    more = tmp_path / "more.tsv"
+    words = [line.split("\t")[0] for line in write_spoken(tmp_path / "words.tsv", 300, seed=1).read_text().splitlines()]
+    more.write_text("".join(f"{word}\t{' '.join(word[::-1].upper())}\n" for word in words))
+    some = [str(run.parent / "pairs.tsv"), "--more", str(more), "-o", str(tmp_path / "run"), *SMALL, *WITH]
+    done = typed("train", *some, "--max-steps", "2")
+    assert done.returncode == 0, done.stderr
+    assert "training pairs are from" in done.stderr
+    path = tmp_path / "run" / "data" / JOINT
+    alone, beside = load_file(run / "data" / JOINT), load_file(path)
+    assert {name: len(table) for name, table in alone.items()} == {name: len(table) for name, table in beside.items()}
+    before = path.read_bytes()
+    path.write_bytes(before[:-8])
+    again = typed("train", "-o", str(tmp_path / "run"), "--resume", "--max-steps", "3")
+    assert again.returncode == 0, again.stderr
+    assert path.read_bytes() == before
+    more.write_text(more.read_text() + "abc\tA\n")
+    changed = typed("train", "-o", str(tmp_path / "run"), "--resume", "--max-steps", "4")
+    assert changed.returncode != 0
+    assert "the data have changed" in changed.stderr

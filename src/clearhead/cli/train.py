@@ -17,8 +17,8 @@ def train(
     what: Annotated[
         list[str] | None,
         typer.Argument(
-            help="A file (- for a pipe) or a task (g2p-en, digits); a preset, recipe, model file, run or Hugging Face "
-            "folder to take the recipe of; then section.key=value …"
+            help="A file (- for a pipe) or a task (g2p-en, dates, digits); a preset, recipe, model file, run or "
+            "Hugging Face folder to take the recipe of; then section.key=value …"
         ),
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="The run folder.")] = Path("runs/latest"),
@@ -30,6 +30,10 @@ def train(
     ] = None,
     dev: Annotated[Path | None, typer.Option(help="Data to choose the best model by.")] = None,
     test: Annotated[Path | None, typer.Option(help="Data to look at only at the end.")] = None,
+    more: Annotated[
+        Path | None,
+        typer.Option(help="More training data, never in dev or test, such as the answers of a model."),
+    ] = None,
     src: Annotated[Path | None, typer.Option(help="Source lines, parallel to --tgt.")] = None,
     tgt: Annotated[Path | None, typer.Option(help="Target lines.")] = None,
     dev_src: Annotated[Path | None, typer.Option(help="Source lines of dev.")] = None,
@@ -105,6 +109,13 @@ def train(
 
     zcat pairs.tsv.gz | clearhead train - -o runs/mine
 
+    --more adds training data that dev and test have no part in. What a trained model answers to lines that nobody has
+    labelled may teach another, or itself; what dev or test ask for is left out:
+
+    clearhead run runs/g2p names.txt --json -o answered.jsonl
+
+    clearhead train pairs.tsv --more answered.jsonl --from runs/g2p -o runs/taught
+
     --resume continues a stopped run as if it had never stopped. Settings that contradict the run are refused by name,
     and nothing changes. A finished run is extended if --max-steps asks for more steps than it has: from there on the
     learning rate follows the schedule over all these steps:
@@ -136,6 +147,7 @@ def train(
             output,
             dev=_given(tuned),
             test=_given(tested),
+            more=more,
             columns=columns_of(columns),
             recipe=recipe,
             start=start,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import compress, islice
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,12 +46,14 @@ class Corpus(Generic[E]):
     train_size: int
     _shares: Shares
     _spool: Spool | Unread
-    """All examples of the training file, those of dev and test among them."""
+    """All examples of the training file, those of dev and test among them; then those of ``data.more``."""
     _fingerprint: Fingerprint | KnownFingerprint
     notes: tuple[str, ...] = ()
     """What was decided about the files that their owner should know: a header, columns by name, likely labels."""
     workers: int = 1
     """Processes that may work on the training examples, if there are many."""
+    beside: int = 0
+    """How many of the training examples are those of ``data.more``: the last ones."""
     progress: Progress = unwatched
 
     def train(self) -> Iterator[E]:
@@ -153,6 +155,12 @@ def read_corpus(
             skipped.add_all(left_out)
             notes += held_out.notes
     hint = few.hint(spec.train, total, layout)
+    beside = 0
+    if spec.more is not None:
+        held = [*parts["dev"], *parts["test"]]
+        found = _add_more(spool, spec, format, held, fingerprint=fingerprint, skipped=skipped, workers=workers)
+        beside, train_size = found.size, train_size + found.size
+        notes += found.notes
     if train_size <= 0 or not parts["dev"]:
         reason = f"{total} {format.name} are too few to set some aside for dev: give more, or a file for data.dev"
         raise DataError("\n".join([reason, *hint]))
@@ -168,8 +176,47 @@ def read_corpus(
         fingerprint,
         (*notes, *hint),
         workers,
+        beside,
         progress,
     )
+
+
+class _More(NamedTuple):
+    """What was added to the training examples."""
+
+    size: int
+    notes: list[str]
+
+
+def _add_more(
+    spool: Spool,
+    spec: DataSpec,
+    format: Format[E],
+    held_out: Sequence[E],
+    *,
+    fingerprint: Fingerprint,
+    skipped: Skipped,
+    workers: int,
+) -> _More:
+    """Add what ``data.more`` names, but for what dev or test ask: else training would be told their answers."""
+    where = spec.more
+    assert where is not None
+    read: Callable[[str], str] = str.lower if spec.case == "lower" else str
+    asked = set(map(read, format.column(format.block(held_out), format.question)))
+    scan, bad = Scan(format, where, fingerprint.watching), Skipped()
+    size = left_out = 0
+    for block in _good(scan, bad, workers if _bytes(where) >= LARGE else 1):
+        questions = block.column(format.columns.index(format.question))
+        new = np.array([read(text) not in asked for text in questions], dtype=bool)
+        if new.any():
+            chosen = _chosen(block, new)
+            spool.add(SpooledBlock.of(chosen, np.full(len(chosen), ALWAYS_TRAIN)))
+        size += int(new.sum())
+        left_out += int((~new).sum())
+    format.refuse_strange(where, size + left_out, bad, spec.bad_lines)
+    skipped.add_all(bad)
+    apart = f"; {left_out:,} others are left out, as dev or test ask for them" if left_out else ""
+    return _More(size, [*scan.notes, f"{size:,} training {format.name} are from {shown(where)}{apart}"])
 
 
 def _good(scan: Scan[Any], skipped: Skipped, workers: int) -> Iterator[SpooledBlock]:
@@ -223,6 +270,8 @@ def _task_blocks(spec: DataSpec, format: Format[Any]) -> Iterator[Block]:
 # ---- the split: decided by the key alone, so that examples that share it stay together, and stay as data grow ----
 
 _DEV, _TEST, _TRAIN = range(3)
+ALWAYS_TRAIN = np.uint64(2**64 - 1)
+"""The last place: dev and test end before it."""
 
 
 def _parts(places: NDArray[np.uint64], shares: Shares) -> NDArray[np.int64]:

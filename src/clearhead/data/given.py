@@ -32,7 +32,7 @@ def write_given(
         data: The rows: any iterable of (source, target) or (label, text) tuples, of texts or of dicts; or a table: a
             pandas DataFrame, a pyarrow Table, a Hugging Face ``datasets.Dataset``. Labels may be whole numbers.
         folder: Where the file goes; it is made if it is not there.
-        part: ``train``, ``dev`` or ``test``: part of the file's name.
+        part: ``train``, ``dev``, ``test`` or ``more``: part of the file's name.
         columns: The columns of dicts or of a table that are meant, in the order of the model's. Without it those with
             usual names are found: source and target, label and text, text. The file has the same names; tuples without
             any become JSON lists.

@@ -22,6 +22,7 @@ def held_out_table(corpus: Corpus[Any]) -> dict[str, Any]:
         "fingerprint": corpus.fingerprint(),
         "files": corpus.checksums,
         "train_size": corpus.train_size,
+        **({"beside": corpus.beside} if corpus.beside else {}),
         "shares": list(corpus._shares),
         "notes": list(corpus.notes),
         "skipped": {
@@ -51,4 +52,5 @@ def corpus_without_training(table: Mapping[str, Any], spec: DataSpec, format: Fo
         Unread(),
         known,
         tuple(table["notes"]),
+        beside=table.get("beside", 0),
     )

@@ -1,10 +1,11 @@
-"""Built-in tasks: real data that comes by pip, so that a fresh machine can work at once."""
+"""Built-in tasks: data that come by pip or are made here, so that a fresh machine can work at once."""
 
 import importlib.util
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from clearhead.data.dates import dates
 from clearhead.data.examples import Example, Pair, Picture
 from clearhead.data.lines import read_lines
 from clearhead.errors import MissingExtra
@@ -15,7 +16,11 @@ _ALTERNATIVE = re.compile(r"\(\d+\)$")
 
 def task_examples(spec: DataSpec) -> Sequence[Example]:
     """The examples of a built-in task; the recipe has made sure that the model learns from such."""
-    return _digits() if spec.task == "digits" else pronunciations(stress=spec.stress)
+    if spec.task == "digits":
+        return _digits()
+    if spec.task == "dates":
+        return [Pair(said, day, line) for line, (said, day) in enumerate(dates(), start=1)]
+    return pronunciations(stress=spec.stress)
 
 
 def _digits() -> list[Picture]:

@@ -32,6 +32,7 @@ class Task(NamedTuple):
 
 TASKS = {
     "g2p-en": Task("pairs"),
+    "dates": Task("pairs", ("data.source.kind=characters", "data.target.kind=characters")),
     "digits": Task(
         "pictures",
         (
@@ -61,8 +62,9 @@ class TokenizerSpec(Spec):
 class DataSpec(Spec):
     """What to learn from: pairs, lines of text (lm, encoder), or labelled texts (classifier)."""
 
-    task: Literal["none", "g2p-en", "digits"] = "none"
-    """A built-in task instead of files: g2p-en is English spelling → pronunciation, digits are 8 × 8 pictures."""
+    task: Literal["none", "g2p-en", "dates", "digits"] = "none"
+    """A built-in task instead of files: g2p-en is English spelling → pronunciation, dates are days as people say them →
+    ISO 8601, digits are 8 × 8 pictures."""
     stress: bool = False
     """For g2p-en: keep the stress marks of vowels."""
     train: File | None = None
@@ -73,6 +75,9 @@ class DataSpec(Spec):
     """The same, to choose the best model by; without it a part of the training data."""
     test: File | None = None
     """The same, scored only at the end; without it a part of the training data."""
+    more: File | None = None
+    """More of the same to train on, such as the answers of a model: never in dev or test. What dev or test ask for is
+    left out, and joint n-grams are not counted from it. A task may have it, too."""
     columns: Columns | None = None
     """The columns of the files that are meant, by the names of a header (CSV, TSV) or of the fields of JSON objects, or
     by number from 1 for files without a header: [source, target], [text] (lm, encoder) or [label, text] (classifier).
@@ -120,7 +125,7 @@ class DataSpec(Spec):
         numbers = [word.isascii() and word.isdigit() for word in columns]
         if self.task != "none":
             yield "columns", f"the task {self.task} brings its own data"
-        if any(isinstance(where, list) for where in (self.train, self.dev, self.test)):
+        if any(isinstance(where, list) for where in (self.train, self.dev, self.test, self.more)):
             yield "columns", "parallel files have one column each"
         if not all(word.strip() for word in columns) or len({word.lower() for word in columns}) < len(columns):
             yield "columns", "each column is named, and only once"

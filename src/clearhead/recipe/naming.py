@@ -1,7 +1,7 @@
 """What a word of a command names: one rule for every verb. Nothing here imports torch.
 
 -                          standard input
-tiny                       a preset, or a task (digits): their names come first; a file of that name is ./tiny
+tiny                       a preset, or a task (dates, digits): their names come first; a file of that name is ./tiny
 g2p-en                     a model that comes with the package; where there is something to train, the task
 g2p-en-stress              a model that comes with the package and has no task of its own
 mine.toml                  a recipe

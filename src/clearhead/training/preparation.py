@@ -181,7 +181,14 @@ def prepare(
             recipe = with_rate(recipe, codecs) if "rate" in free else recipe
             if start is None or not has_joint(start.saved.recipe, recipe):  # else they are those of the start
                 recipe, notes = count_joint(
-                    recipe, codecs, examples, corpus.dev, made, free="joint" in free, progress=progress
+                    recipe,
+                    codecs,
+                    examples,
+                    corpus.dev,
+                    made,
+                    free="joint" in free,
+                    beside=corpus.beside,
+                    progress=progress,
                 )
             if start is not None:
                 _, new = begun(start.saved, recipe)
@@ -274,7 +281,7 @@ def _known(folder: Path, manifest: Manifest, recipe: Recipe, *, leads: bool) -> 
 def _sources(recipe: Recipe) -> list[Path]:
     """The files of the data; none for a task, which is small, and whose text comes from elsewhere."""
     spec = recipe.data
-    named = [where for where in (spec.train, spec.dev, spec.test) if where is not None]
+    named = [where for where in (spec.train, spec.dev, spec.test, spec.more) if where is not None]
     if spec.task != "none":
         return []
     return [
@@ -368,7 +375,7 @@ def _require_input(folder: Path, manifest: Manifest, recipe: Recipe) -> None:
 def _only_copies(folder: Path, recipe: Recipe) -> list[Path]:
     """The files of the data that stand in the run folder: what was written there because it is nowhere else."""
     spec = recipe.data
-    named = [where for where in (spec.train, spec.dev, spec.test) if where is not None]
+    named = [where for where in (spec.train, spec.dev, spec.test, spec.more) if where is not None]
     files = [Path(file) for where in named for file in ([where] if isinstance(where, str) else where)]
     inside = os.path.abspath(folder / "data")  # noqa: PTH100 - a name that no file can have is no error here
     return [folder / "data" / file.name for file in files if os.path.abspath(file.parent) == inside]  # noqa: PTH100
@@ -399,7 +406,7 @@ def _restored(folder: Path, manifest: Manifest, corpus: Corpus[Any], objective: 
         codecs = _codecs_again(folder, corpus, objective) if _TOKENIZERS in damaged else _read_codecs(folder)
         _write(corpus, codecs, objective, made)
         if JOINT in damaged:
-            count_again(objective.recipe, objective.open(made), made)
+            count_again(objective.recipe, objective.open(made), made, beside=corpus.beside)
         for name, problem in damaged.items():
             if damage(made / name, manifest.files[name]):
                 raise DamagedFile(

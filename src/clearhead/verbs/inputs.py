@@ -20,7 +20,7 @@ Where = str | Path | tuple[str | Path, str | Path]
 Data = Where | Iterable[Any]
 """The same, or examples in memory: pairs, lines, dicts, or a table with columns."""
 Parts = Mapping[str, Where | None]
-"""``train``, ``dev`` and ``test``."""
+"""``train``, ``dev``, ``test`` and ``more``."""
 
 
 def is_named(data: Any) -> TypeGuard[Where | None]:

@@ -28,6 +28,7 @@ def train(
     *,
     dev: Data | None = None,
     test: Data | None = None,
+    more: Data | None = None,
     columns: Sequence[str] | None = None,
     recipe: str | Path | Recipe | None = None,
     start: "str | Path | Run | Predictor | None" = None,
@@ -50,6 +51,8 @@ def train(
         output: The run folder; without it a new one under ``runs/``, named after the date and time.
         dev: Data to choose the best model by; without it a part of ``data`` is set aside.
         test: Data to score the best model on at the end; without it a part of ``data`` is set aside.
+        more: More of the same to train on, never in dev or test, such as the answers of a model; what dev or test ask
+            for is left out.
         columns: Which columns are meant, for tables, dicts and files that have several: ``("english", "german")``.
         recipe: A preset's name, a recipe file, a ``Recipe``, or a trained model to take the recipe of.
         start: A trained model to continue from: a run, a model file, a Hugging Face folder, or a model that is loaded.
@@ -75,13 +78,16 @@ def train(
     folder = _new_folder() if output is None else Path(output)
     listener = listener_of(report, folder)
     with held(folder) if _leads() else nullcontext():
-        parts = in_files({"train": data, "dev": dev, "test": test}, folder, columns=columns, resume=resume)
-        derived, more = data_settings(parts, columns=columns)
+        given = {"train": data, "dev": dev, "test": test, "more": more}
+        parts = in_files(given, folder, columns=columns, resume=resume)
+        derived, asked_for = data_settings(parts, columns=columns)
         budgets = {"training.minutes": minutes, "training.steps": steps, "training.epochs": epochs}
-        more |= {name: budget for name, budget in budgets.items() if budget is not None}
+        asked_for |= {name: budget for name, budget in budgets.items() if budget is not None}
         derived = derived if recipe is None else []
         begin = None if start is None else start_named(start)
-        found, stated = stated_recipe(recipe, settings, more=sections | more, derived=derived, anew=True, start=begin)
+        found, stated = stated_recipe(
+            recipe, settings, more=sections | asked_for, derived=derived, anew=True, start=begin
+        )
         chosen = ""
         if recipe is None and start is None:
             found, chosen = sized_by_budget(found, stated)
