@@ -169,6 +169,7 @@ if TYPE_CHECKING:
     from clearhead.verbs import score as score
     from clearhead.verbs import show as show
     from clearhead.verbs import study_heads as study_heads
+    from clearhead.verbs import together as together
     from clearhead.verbs import train as train
     from clearhead.verbs import vector_file as vector_file
     from clearhead.verbs import vector_lines as vector_lines
@@ -179,7 +180,7 @@ __version__ = VERSION
 _CONTENTS: dict[str, list[str]] = {
     "verbs": [
         *("load", "train", "Run", "evaluate", "check", "look", "score", "ScoredExample"),
-        *("align", "Alignments"),
+        *("align", "Alignments", "together"),
         *("study_heads", "prune", "Pruned", "PrunedSize"),
         *("answer_lines", "answer_file", "answer_shards", "AnswerStream", "vector_lines", "vector_file"),
         *("show", "cost", "crossover", "compare_recipes", "RecipeComparison", "recipe_and_data"),

@@ -291,3 +291,12 @@ def test_what_passes_twice_is_counted_once_and_says_so() -> None:
         assert twice[name][0] == once[name][0]
         assert "each of two passes" in twice[name][1]
         assert "passes" not in once[name][1]
+
+
+def test_n_grams_of_pairs_take_what_the_model_holds() -> None:
+    """As many bytes as the tensors of the shipped model, and no row where there are none."""
+    held = clearhead.load("g2p-en").model.joint.buffers()  # type: ignore[attr-defined]
+    recipe = cost("g2p-en").recipe
+    assert recipe.model.joint.stored == sum(tensor.nbytes for tensor in held)  # type: ignore[union-attr]
+    assert "n-grams" in cost("g2p-en").summary().text(80)
+    assert "n-grams" not in cost("tiny").summary().text(80)

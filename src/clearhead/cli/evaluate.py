@@ -9,7 +9,17 @@ import typer
 import clearhead
 from clearhead.cli.progress import TerminalReport
 from clearhead.cli.scores import print_scores, score_lines
-from clearhead.cli.words import Device, Engine, Int8, columns_of, files_and_settings, parallel, usage
+from clearhead.cli.words import (
+    Device,
+    Engine,
+    Int8,
+    Others,
+    all_together,
+    columns_of,
+    files_and_settings,
+    parallel,
+    usage,
+)
 
 
 def evaluate(
@@ -29,6 +39,7 @@ def evaluate(
     split: Annotated[
         Literal["dev", "test"] | None, typer.Option(help="For a run folder: its own dev or test data.")
     ] = None,
+    others: Others = None,
     engine: Engine = "native",
     int8: Int8 = False,
     device: Device = "auto",
@@ -53,6 +64,8 @@ def evaluate(
 
     clearhead eval runs/demo pairs.tsv decoding.beam_size=1
 
+    clearhead eval runs/one test.tsv --with runs/two
+
     clearhead eval runs/demo --split test --engine ctranslate2 --int8
     """
     files, settings = files_and_settings(words)
@@ -62,6 +75,7 @@ def evaluate(
     data = files[0] if files else both
     asked: dict[str, Any] = {"split": split, "columns": columns_of(columns), "settings": settings}
     asked["metrics"] = "all" if as_json else "main"
+    answering, computing = all_together(model, others, engine=engine, int8=int8, device=device)
     if engine != "native" or int8:
         with TerminalReport() as report:
             compared = clearhead.compare_engines(
@@ -70,7 +84,7 @@ def evaluate(
         _print_compared(compared, as_json=as_json)
         return
     with TerminalReport() as report:
-        scores = clearhead.evaluate(model, data, device=device, report=report, **asked)
+        scores = clearhead.evaluate(answering, data, device=computing.get("device"), report=report, **asked)
     if as_json:
         print(json.dumps(scores.table()))
     else:

@@ -8,7 +8,7 @@ import typer
 
 import clearhead
 from clearhead.cli.progress import TerminalReport
-from clearhead.cli.words import Device, Engine, Int8, files_and_settings, one_pipe, usage
+from clearhead.cli.words import Device, Engine, Int8, Others, all_together, files_and_settings, one_pipe, usage
 
 MOST_WORKERS = 256
 """More processes than this serve no machine."""
@@ -62,6 +62,7 @@ def run(
         int | None,
         typer.Option(min=1, max=MOST_WORKERS, help="Workers side by side; all cores without it. On a GPU, 1."),
     ] = None,
+    others: Others = None,
     engine: Engine = "native",
     int8: Int8 = False,
     device: Device = "auto",
@@ -83,6 +84,9 @@ def run(
     complete. --resume keeps those that are finished, if input, model and settings are the same. A worker that is killed
     costs time, and no line. --on ray works in the same way on a Ray cluster whose machines share these folders.
 
+    --with names another model, which answers together with the first: at each token the mean of their probabilities
+    decides. Two runs on the same data with other seeds err in different places.
+
     echo 'Transformers, pronounced!' | clearhead run g2p-en
 
     clearhead run runs/demo words.txt > answers.txt
@@ -98,6 +102,8 @@ def run(
     clearhead run encoder.safetensors lines.txt --vectors -o lines.npy
 
     clearhead run runs/demo words.txt --engine ctranslate2
+
+    clearhead run runs/one words.txt --with runs/two
     """
     if output is None and (resume or force):
         raise usage("--resume" if resume else "--force", "is about the file of answers: name it with -o")
@@ -129,23 +135,25 @@ def run(
                 "--dictionary": dictionary,
                 "--engine": engine != "native",
                 "--int8": int8,
+                "--with": bool(others),
                 "-o with a folder": folder,
             },
         )
         return
     form: dict[str, Any] = {"n_best": n_best, "scores": scores, "as_json": as_json, "read_as": read_as}
-    form |= {"workers": threads or "all", "settings": settings, "engine": engine, "int8": int8, "device": device}
+    answering, computing = all_together(model, others, engine=engine, int8=int8, device=device)
+    form |= {"workers": threads or "all", "settings": settings} | computing
     if output is not None:
         form |= {"resume": resume, "force": force}
         with TerminalReport(bar=True) as report:
             if folder:
-                clearhead.answer_shards(model, files, output, on=on, report=report, **form)
+                clearhead.answer_shards(answering, files, output, on=on, report=report, **form)
             else:
-                clearhead.answer_file(model, files, output, report=report, **form)
+                clearhead.answer_file(answering, files, output, report=report, **form)
         return
     # a bar on the screen that shows the answers would be in their way
     with TerminalReport(bar=bool(files) and not sys.stdout.isatty()) as report:
-        _print(clearhead.answer_lines(model, files, report=report, **form), report)
+        _print(clearhead.answer_lines(answering, files, report=report, **form), report)
 
 
 def _vectors(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -21,10 +21,30 @@ Device = Annotated[
 ]
 Int8 = Annotated[bool, typer.Option("--int8", help="For ctranslate2: weights in eight bits.")]
 
+Others = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="MODEL",
+        help="Another model with the same tokens, which answers together with this one; as often as you like.",
+    ),
+]
+
 
 def usage(what: str, why: str) -> clearhead.RecipeError:
     """The error for something that was typed."""
     return clearhead.RecipeError([clearhead.Problem("command line", what, why)])
+
+
+def all_together(
+    model: str, others: Sequence[str] | None, *, engine: str, int8: bool, device: str
+) -> tuple[Any, dict[str, Any]]:
+    """A model, or several as one, and what it is asked to compute with."""
+    if not others:
+        return model, {"engine": engine, "int8": int8, "device": device}
+    if engine != "native" or int8:
+        raise usage("--with", "several models answer natively: leave out --engine and --int8")
+    return clearhead.together([model, *others], device=device), {}
 
 
 def is_setting(word: str) -> bool:

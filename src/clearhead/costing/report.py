@@ -17,7 +17,7 @@ from clearhead.costing.layout import Column
 from clearhead.costing.sheet import Cell, CostReport, Formulaic, Sheet
 from clearhead.errors import Problem, RecipeError, did_you_mean
 from clearhead.machine import shown_bytes
-from clearhead.recipe import notes_of
+from clearhead.recipe import Seq2SeqSpec, notes_of
 
 SHORT, LONG = 30, 100
 """Letters of a formula that stands beside its number with words after it, and of one that may take three lines."""
@@ -134,6 +134,10 @@ def _totals(cost: ModelFormulas, at: Viewpoint) -> list[list[Cell]]:
     added = "gradients, optimizer and average" if cost.average != 0 else "gradients and optimizer"
     held = cost.weights + cost.adapters * FLOAT + cost.gradients + cost.optimizer + cost.average
     rows.append(["weights", size(cost.weights), f"{size(held)} with {added}"])
+    model = cost.recipe.model
+    if isinstance(model, Seq2SeqSpec) and model.joint.nodes:
+        said = f"{model.joint.nodes:,} of pairs, counted and not trained"
+        rows.append(["n-grams", shown_bytes(model.joint.stored), said])
     rows.append(["activations", size(cost.fused.saved), _kept(cost, size(cost.copies))])
     if caches:
         bytes_ = words(cost.step.cache, SHORT, "keys and values")

@@ -23,6 +23,7 @@ from clearhead.predictor.looking import look_at_ids
 from clearhead.predictor.pronouncer import Pronouncer
 from clearhead.predictor.shards import Shard, ShardAnswers, ShardFolder, ShardJob, shard_answers, shard_jobs, shards_of
 from clearhead.predictor.teaching import forced_batches
+from clearhead.predictor.together import Together, together
 from clearhead.predictor.unknown import NothingMasked, UnknownCharacters, unknown_words
 from clearhead.predictor.writer import TextWriter, TracedId
 from clearhead.workers import WorkerKilled, WorkerPool, leave_with, one_thread
@@ -49,6 +50,7 @@ __all__ = [
     "ShardFolder",
     "ShardJob",
     "TextWriter",
+    "Together",
     "TracedId",
     "UnknownCharacters",
     "WorkerKilled",
@@ -71,6 +73,7 @@ __all__ = [
     "shard_answers",
     "shard_jobs",
     "shards_of",
+    "together",
     "unknown_words",
     "warnings_about",
 ]

@@ -1,7 +1,8 @@
 """Generates token ids from token ids: makes batches, chooses the stepper, runs the search that the recipe asks for."""
 
 import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +53,8 @@ class Engine:
     """
 
     name = "native"
+    alone = True
+    """Whether the model by itself decides what is written, so that its log p and its inside are those of the answer."""
     streams = True
     """Whether ``stream`` gives an answer token by token."""
     where: tuple[Any, ...] | None = None
@@ -106,7 +109,7 @@ class Engine:
         budget = spec.budget
         for rows in spans([len(lines[index]) for index in order], max(1, budget // spec.beam_size)):
             batch = [order[row] for row in rows]
-            with evaluating(self.model, spec.attention):
+            with self._evaluating(spec):
                 writing = self._writing(
                     [lines[index] for index in batch],
                     spec,
@@ -137,16 +140,22 @@ class Engine:
         Between two tokens the model is not locked, so that the caller may pause or stop at any time.
         """
         self._refuse(spec)
-        with evaluating(self.model, spec.attention):
+        with self._evaluating(spec):
             prefixes = [list(prefix)] if prefix else []
             tokens = self._writing([line], spec, numbers=[number], prefixes=prefixes, first=first).tokens()
         while True:
-            with evaluating(self.model, spec.attention):
+            with self._evaluating(spec):
                 try:
                     token = next(tokens)
                 except StopIteration as end:
                     return bool(end.value)
             yield token
+
+    @contextmanager
+    def _evaluating(self, spec: DecodingSpec) -> Iterator[None]:
+        """Lock what computes, for as long as it does."""
+        with evaluating(self.model, spec.attention):
+            yield
 
     def _writing(
         self,

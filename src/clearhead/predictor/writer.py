@@ -58,6 +58,12 @@ class TextWriter(Predictor):
         other.engine = engine
         return other
 
+    def on_device(self, device: torch.device) -> Predictor:
+        found = super().on_device(device)
+        if found is not self:
+            self._require_alone("to move it")
+        return found
+
     def __reduce__(self) -> tuple[Any, ...]:
         made, parts = super().__reduce__()
         where = self.engine.where
@@ -110,6 +116,7 @@ class TextWriter(Predictor):
             finished: whether the end token follows, as the last row. Default: False.
             top: how many likely tokens to list at each place. Default: none.
         """
+        self._require_alone("to trace")
         (line,), _, _ = self._encode([text], spec)
         after = [*answer, *([self.engine.eos] if finished else [])]
         if isinstance(self.model, LanguageModel):
@@ -220,7 +227,13 @@ class TextWriter(Predictor):
         ]
         return [sorted(answers, key=lambda answer: -answer.score) for answers in rescored]
 
+    def _require_alone(self, what: str) -> None:
+        """Several models have one answer, and nothing else in common."""
+        if not self.engine.alone:
+            raise ClearheadError(f"several models together only answer: name one of them {what}")
+
     def vectors(self, texts: Sequence[str]) -> Tensor:
+        self._require_alone("for vectors")
         if not isinstance(self.model, Seq2Seq):
             return super().vectors(texts)
         model, spec = self.model, self.recipe.decoding
@@ -228,6 +241,7 @@ class TextWriter(Predictor):
         return text_vectors(model, rows, lambda ids, valid: model.encode(ids, valid).states, spec)
 
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
+        self._require_alone("to look into")
         require_room_to_read(self.model, len(self._ids([text])[0]))
         (line,), (cut,), unknown = self._encode([text], spec)
         tree = SearchTree()
@@ -265,6 +279,7 @@ class TextWriter(Predictor):
 
     def forced(self, examples: Sequence[Any]) -> list[ForcedLine]:
         """Return log p of every token of the targets given their sources, or of the texts themselves."""
+        self._require_alone("to score")
         if isinstance(self.model, LanguageModel):
             return self._forced_texts(self.model, [example.text for example in examples])
         assert isinstance(self.model, Seq2Seq)

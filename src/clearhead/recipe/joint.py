@@ -20,3 +20,8 @@ class JointSpec(Spec):
     """Different units; training fills this in."""
     nodes: Annotated[int, Field(ge=0, le=1_000_000_000)] = 0
     """N-grams, all lengths together; training fills this in."""
+
+    @property
+    def stored(self) -> int:
+        """Bytes that they take: 8 a unit, 6 an n-gram."""
+        return 8 * self.units + 6 * self.nodes

@@ -21,6 +21,7 @@ from clearhead.verbs.prune import Pruned, PrunedSize, prune
 from clearhead.verbs.run import Run
 from clearhead.verbs.shards import answer_shards
 from clearhead.verbs.show import show
+from clearhead.verbs.together import together
 from clearhead.verbs.train import train
 from clearhead.verbs.vectors import vector_file, vector_lines
 
@@ -55,6 +56,7 @@ __all__ = [
     "score",
     "show",
     "study_heads",
+    "together",
     "train",
     "vector_file",
     "vector_lines",
