@@ -66,7 +66,8 @@ class Lessons:
 def ship(model: str, name: str, lessons: Lessons | None = None) -> None:
     """Write a model of the task g2p-en, the best of a run or a file, as one of the package, with its card."""
     saved = saved_named(model)
-    recipe = saved.recipe.updated(decoding=DecodingSpec())
+    # where the answers stood that it learnt from says nothing elsewhere; the card tells what they were
+    recipe = saved.recipe.updated(decoding=DecodingSpec(), data=saved.recipe.data.replaced(more=None))
     assert recipe.data.task == "g2p-en", f"{model}: was not trained on the task g2p-en"
     weights = {key: value.clone() for key, value in saved.model.state_dict().items()}
     corpus = objective_of(recipe).admitted(read_corpus(recipe.data, format_of(recipe.model)))
