@@ -21,7 +21,7 @@ from clearhead.costing.forms.text import compact
 from clearhead.costing.layout import Column, set_table, wrapped
 from clearhead.costing.sheet import Sheet
 from clearhead.errors import ClearheadError, RecipeError
-from clearhead.recipe import preset_names, read_recipe
+from clearhead.recipe import Seq2SeqSpec, preset_names, read_recipe
 from tests.drawing.test_html import check
 from tests.thorough import THOROUGH
 
@@ -295,8 +295,10 @@ def test_what_passes_twice_is_counted_once_and_says_so() -> None:
 
 def test_n_grams_of_pairs_take_what_the_model_holds() -> None:
     """As many bytes as the tensors of the shipped model, and no row where there are none."""
-    held = clearhead.load("g2p-en").model.joint.buffers()  # type: ignore[attr-defined]
-    recipe = cost("g2p-en").recipe
-    assert recipe.model.joint.stored == sum(tensor.nbytes for tensor in held)  # type: ignore[union-attr]
+    held = clearhead.load("g2p-en").model.get_submodule("joint").buffers()
+    spec = cost("g2p-en").recipe.model
+    assert isinstance(spec, Seq2SeqSpec)
+    assert spec.joint is not None
+    assert spec.joint.stored == sum(tensor.nbytes for tensor in held)
     assert "n-grams" in cost("g2p-en").summary().text(80)
     assert "n-grams" not in cost("tiny").summary().text(80)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import clearhead
+from clearhead.data import Pair
 from clearhead.errors import ClearheadError
 from clearhead.predictor import TextWriter, together
 from tests.cli.typed import typed
@@ -102,8 +103,14 @@ def test_language_models_continue_together(tmp_path: Path) -> None:
     both = together(models)
     texts = both.generate(["a b c", "d"], beam_size=1)
     assert texts == together(models[::-1]).generate(["a b c", "d"], beam_size=1)
-    with pytest.raises(ClearheadError, match="several models together only answer: name one of them to score"):
-        both.score(["a b c"])
+    texts = ["a b c", "d"]
+    source = torch.tensor([both.engine.first, *both.target.encode(texts)[0]])
+    with torch.no_grad():
+        ps = [one.model.eval()(source[None])[0].double().softmax(-1) for one in models]
+    following = torch.tensor([*source[1:], both.engine.eos])
+    mean = (sum(ps) / len(ps))[torch.arange(len(following)), following].log().sum()
+    assert both.score(texts)[0] == pytest.approx(float(mean), abs=1e-4)
+    assert both.score(texts)[0] != pytest.approx(models[0].score(texts)[0], abs=1e-4)
 
 
 def test_what_cannot_answer_together_is_refused(runs: list[clearhead.Run], tmp_path: Path) -> None:
@@ -126,12 +133,23 @@ def test_what_cannot_answer_together_is_refused(runs: list[clearhead.Run], tmp_p
     with pytest.raises(ClearheadError, match="cannot be one of several"):
         together([both, runs[0].model])
     for what, call in (
-        ("to score", lambda: both.score(["abc"], ["C B A"])),
         ("to look into", lambda: both.look("abc")),
         ("for vectors", lambda: both.vectors(["abc"])),
     ):
-        with pytest.raises(ClearheadError, match=f"only answer: name one of them {what}"):
+        with pytest.raises(ClearheadError, match=f"one answer and its log p: name one of them {what}"):
             call()
+
+
+def test_a_pair_is_scored_by_the_mean_probability(runs: list[clearhead.Run]) -> None:
+    """log p of what the models answer is what the search found, and the share of right tokens that of the mean."""
+    both: Any = clearhead.together(runs)
+    models: list[Any] = [run.model for run in runs]
+    for text, (best, *_) in zip(LINES, both.answers(LINES, beam_size=1), strict=True):
+        if best.finished:
+            (found,) = both.forced([Pair(text, best.text, 0)])
+            assert found.log_probability == pytest.approx(best.log_probability, abs=1e-4)
+            assert found.log_probability != pytest.approx(models[0].score([text], [best.text])[0], abs=1e-4)
+            assert found.right == len(best.tokens) + 1
 
 
 def test_run_and_eval_take_several_models(runs: list[clearhead.Run], tmp_path: Path) -> None:
@@ -146,7 +164,7 @@ def test_run_and_eval_take_several_models(runs: list[clearhead.Run], tmp_path: P
     assert scores.returncode == 0, scores.stderr
     expected = clearhead.evaluate(clearhead.together(runs[:2]), pairs).table()
     assert typed("eval", one, pairs, "--json").stdout != scores.stdout
-    assert f'"value": {expected["line_error"]["value"]}' in scores.stdout
+    assert f'"value": {expected["metrics"]["line_error"]["value"]}' in scores.stdout
     refused = typed("run", one, str(tmp_path / "lines.txt"), "--with", two, "--engine", "ctranslate2")
     assert refused.returncode != 0
     assert "several models answer natively" in refused.stderr

@@ -53,10 +53,10 @@ class Engine:
     """
 
     name = "native"
-    alone = True
-    """Whether the model by itself decides what is written, so that its log p and its inside are those of the answer."""
     streams = True
     """Whether ``stream`` gives an answer token by token."""
+    beside: Sequence[Model] = ()
+    """Models whose probabilities are averaged with those of this one."""
     where: tuple[Any, ...] | None = None
     """Of another engine: what it is opened with, beside the model."""
 

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from clearhead.data import PAD
-from clearhead.models import AttentionChoice, LanguageModel, Seq2Seq, device_of, evaluating
+from clearhead.models import AttentionChoice, LanguageModel, Model, Seq2Seq, device_of, evaluating
 
 LINES = 64
 """Lines per forward pass."""
@@ -44,36 +44,60 @@ def forced(
     attention: AttentionChoice = "trained",
     *,
     first: int | None = None,
+    others: Sequence[Seq2Seq] = (),
 ) -> list[ForcedLine]:
-    """Score each target given its source; ``first`` is the decoder's first token, if not the usual one."""
+    """Score each target given its source.
+
+    Args:
+        model: what scores.
+        sources: the token ids of the sources.
+        targets: those of the targets, each with its end token.
+        attention: the choice of attention. Default: as trained.
+        first: the decoder's first token. Default: the usual one.
+        others: models whose probabilities are averaged with those of the first. Default: none.
+    """
     first = model.spec.vocabulary.first if first is None else first
     assert first is not None
     order = sorted(range(len(targets)), key=lambda index: (len(targets[index]), len(sources[index])))
-    device = device_of(model)
     results = [ForcedLine([], 0)] * len(targets)
     for start in range(0, len(order), LINES):
         rows = order[start : start + LINES]
         source, valid = padded([sources[row] for row in rows])
         inputs, _ = padded([[first, *targets[row][:-1]] for row in rows])
-        with evaluating(model, attention):
-            logits = model(source.to(device), inputs.to(device), None if valid is None else valid.to(device))
-        for row, line in zip(rows, _judged(logits.cpu(), [targets[row] for row in rows]), strict=True):
+        logits = _mean([_evaluated(one, attention, source, inputs, valid) for one in (model, *others)])
+        for row, line in zip(rows, _judged(logits, [targets[row] for row in rows]), strict=True):
             results[row] = line
     return results
 
 
 def forced_windows(
-    model: LanguageModel, rows: Sequence[list[int]], attention: AttentionChoice = "trained"
+    model: LanguageModel,
+    rows: Sequence[list[int]],
+    attention: AttentionChoice = "trained",
+    *,
+    others: Sequence[LanguageModel] = (),
 ) -> list[ForcedLine]:
-    """Score every token of these rows except the first, given the tokens before it."""
+    """Score every token of these rows except the first, given the tokens before it; ``others`` as for ``forced``."""
     results = [ForcedLine([], 0)] * len(rows)
     for batch in batches([len(row) for row in rows], TOKENS):
         inputs, _ = padded([rows[index][:-1] for index in batch])
-        with evaluating(model, attention):
-            logits = model(inputs.to(device_of(model))).cpu()
+        logits = _mean([_evaluated(one, attention, inputs) for one in (model, *others)])
         for index, line in zip(batch, _judged(logits, [rows[index][1:] for index in batch]), strict=True):
             results[index] = line
     return results
+
+
+def _evaluated(model: Model, attention: AttentionChoice, *inputs: Tensor | None) -> Float[Tensor, "b m V"]:
+    """The logits of one model, on the CPU."""
+    device = device_of(model)
+    with evaluating(model, attention):
+        logits: Tensor = model(*(each if each is None else each.to(device) for each in inputs))
+    return logits.cpu()
+
+
+def _mean(logits: Sequence[Float[Tensor, "b m V"]]) -> Float[Tensor, "b m V"]:
+    """Logits of the mean of the models' probabilities, up to a constant; those of a single model as they are."""
+    return logits[0] if len(logits) == 1 else torch.stack([one.log_softmax(-1) for one in logits]).logsumexp(0)
 
 
 def _judged(logits: Float[Tensor, "b m V"], targets: Sequence[list[int]]) -> Iterator[ForcedLine]:

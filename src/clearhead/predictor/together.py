@@ -58,11 +58,11 @@ class Together(Engine):
     """
 
     name = "together"
-    alone = False
 
     def __init__(self, model: Model, others: Sequence[TextWriter]) -> None:
         super().__init__(model)
         self.others, self.where = list(others), (list(others),)
+        self.beside = [other.model for other in others]
         reaches = [(engine.reach, engine._write_reach) for engine in self._engines]
         self.reach = min([self.reach, *(read for read, _ in reaches)])
         self._write_reach = min([self._write_reach, *(write for _, write in reaches)])

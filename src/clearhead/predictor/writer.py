@@ -229,8 +229,8 @@ class TextWriter(Predictor):
 
     def _require_alone(self, what: str) -> None:
         """Several models have one answer, and nothing else in common."""
-        if not self.engine.alone:
-            raise ClearheadError(f"several models together only answer: name one of them {what}")
+        if self.engine.beside:
+            raise ClearheadError(f"several models together have one answer and its log p: name one of them {what}")
 
     def vectors(self, texts: Sequence[str]) -> Tensor:
         self._require_alone("for vectors")
@@ -279,13 +279,14 @@ class TextWriter(Predictor):
 
     def forced(self, examples: Sequence[Any]) -> list[ForcedLine]:
         """Return log p of every token of the targets given their sources, or of the texts themselves."""
-        self._require_alone("to score")
         if isinstance(self.model, LanguageModel):
             return self._forced_texts(self.model, [example.text for example in examples])
         assert isinstance(self.model, Seq2Seq)
         spec = self.recipe.decoding
         left, cut, _ = self._encode([pair.source for pair in examples], spec)
-        found = forced(self.model, left, self.answer_rows(examples), spec.attention, first=self.framing.first(spec))
+        others = [other for other in self.engine.beside if isinstance(other, Seq2Seq)]
+        rows, first = self.answer_rows(examples), self.framing.first(spec)
+        found = forced(self.model, left, rows, spec.attention, first=first, others=others)
         return [replace(line, cut=was) if was else line for line, was in zip(found, cut, strict=True)]
 
     def forced_tokens(self, examples: Sequence[Any]) -> list[list[str]]:
@@ -305,7 +306,8 @@ class TextWriter(Predictor):
         size = min(self.recipe.data.max_length, self.engine.reach - 1)
         lines = [windows(ids, size, self.engine.first, self.engine.eos) for ids in self._ids(texts)]
         flat = [window for line in lines for window in line]
-        found = iter(forced_windows(model, flat, self.recipe.decoding.attention))
+        others = [other for other in self.engine.beside if isinstance(other, LanguageModel)]
+        found = iter(forced_windows(model, flat, self.recipe.decoding.attention, others=others))
         return [joined([next(found) for _ in line]) for line in lines]
 
     def _encode(
