@@ -4,6 +4,7 @@
     python -m tools.more_words g2p-en answers.tsv                             beside the words of the task g2p-en
     python -m tools.more_words MODEL answers.tsv --data train.tsv dev.tsv test.tsv     beside those of other files
     python -m tools.more_words MODEL others.tsv decoding.joint_weight=0.8 --seed 3     other words, other settings
+    python -m tools.more_words MODEL others.tsv --with SECOND              two models answer together
     clearhead train g2p-en --more answers.tsv --from g2p-en -o runs/taught
 
 The words are names of the census of the United States (package names) and words of a list (Debian's wamerican-huge),
@@ -78,10 +79,13 @@ def chosen(
     ]
 
 
-def answered(model: str, words: Sequence[str], lines: Path, settings: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The words, which are written to a file, with the answers of the model, where it is sure enough."""
+def answered(
+    models: Sequence[str], words: Sequence[str], lines: Path, settings: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """The words, which are written to a file, with what the models answer together, where they are sure enough."""
     write_whole(lines, "".join(f"{word}\n" for word in words).encode())
-    for batch in clearhead.answer_lines(model, lines, as_json=True, workers="all", settings=[BEAM, *settings]):
+    teacher = clearhead.together(models)
+    for batch in clearhead.answer_lines(teacher, lines, as_json=True, workers="all", settings=[BEAM, *settings]):
         for line in batch:
             found = json.loads(line.rows[0])
             if sure(found):
@@ -114,6 +118,7 @@ def main() -> None:
     parser.add_argument("model", help="who answers: a run, a model file, or g2p-en")
     parser.add_argument("output", type=Path)
     parser.add_argument("settings", nargs="*", help="decoding.key=value: how it answers")
+    parser.add_argument("--with", action="append", default=[], dest="others", metavar="MODEL", help="who answers, too")
     parser.add_argument("--data", nargs=3, type=Path, default=[], metavar="FILE", help="train, dev and test")
     parser.add_argument("--words", type=int, default=MOST_WORDS, help="words of the list; names are all taken")
     parser.add_argument("--seed", type=int, default=SEED, help="which words these are")
@@ -125,7 +130,7 @@ def main() -> None:
     letters = {letter for source, _ in parts["train"] for letter in source}
     words = chosen(*candidates(), known, letters, most=asked.words, seed=asked.seed)
     lines = [" ".join(word) if spaced else word for word in words]
-    taught = list(answered(asked.model, lines, asked.output.with_suffix(".words.txt"), asked.settings))
+    taught = list(answered([asked.model, *asked.others], lines, asked.output.with_suffix(".words.txt"), asked.settings))
     write_whole(asked.output, "".join(f"{source}\t{target}\n" for source, target in taught).encode())
     print(f"{len(words):,} words answered, {len(taught):,} taken; the data have {len(parts['train']):,} training pairs")
 

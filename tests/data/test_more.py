@@ -68,6 +68,32 @@ def test_a_task_may_have_more(tmp_path: Path) -> None:
     assert (both.dev, both.test, both.train_size) == (alone.dev, alone.test, alone.train_size + 1)
 
 
+def test_columns_are_meant_where_a_file_has_them(tmp_path: Path) -> None:
+    """What ``run --json`` writes has a source and a target, whatever the columns of the table are called."""
+    train, more = tmp_path / "train.csv", tmp_path / "more.jsonl"
+    train.write_text("english,german\n" + "".join(f"word{number},Wort{number}\n" for number in range(200)))
+    more.write_text('{"source": "new", "target": "neu", "log_probability": -0.1}\n')
+    for columns in (["english", "german"], ["1", "2"]):
+        corpus = read_corpus(DataSpec(train=str(train), columns=columns, more=str(more)), PAIRS)
+        assert [(pair.source, pair.target) for pair in corpus.train()][-1] == ("new", "neu")
+    table = tmp_path / "more.csv"
+    table.write_text("german,english\nalt,old\n")
+    corpus = read_corpus(DataSpec(train=str(train), columns=["english", "german"], more=str(table)), PAIRS)
+    assert [(pair.source, pair.target) for pair in corpus.train()][-1] == ("old", "alt")
+
+
+def test_words_are_learnt_as_g2p_en_reads_them(tmp_path: Path) -> None:
+    """Capitals and punctuation hide no word of dev or test, and lines of several words are none to learn."""
+    held = read_corpus(DataSpec(task="g2p-en"), PAIRS)
+    word = next(pair.source for pair in held.dev if pair.source.isalpha())
+    more = answered(tmp_path / "more.tsv", ["Zzyzxes!", word.upper(), f"«{word}»", "two words", "…"])
+    both = read_corpus(DataSpec(task="g2p-en", more=more), PAIRS)
+    assert (both.dev, both.test, both.beside) == (held.dev, held.test, 1)
+    assert list(both.train())[-1].source == "zzyzxes"
+    (note,) = [note for note in both.notes if "are from" in note]
+    assert "; 2 others are left out, as dev or test ask for them; 2 are left out, as they are not one word" in note
+
+
 def test_parallel_files_and_lines_of_text_may_have_more(tmp_path: Path) -> None:
     """Any data that files can hold."""
     (tmp_path / "a").write_text("one\ntwo\n")
@@ -90,6 +116,15 @@ def test_other_data_more_are_other_data(tmp_path: Path) -> None:
         (tmp_path / "a").write_text("".join(f"{word}\n" for word in words))
         found.add(read_corpus(DataSpec(train=train, more=[str(tmp_path / "a")] * 2), PAIRS).fingerprint())
     assert len(found | {read_corpus(DataSpec(train=train), PAIRS).fingerprint()}) == 7
+
+
+def test_a_test_file_is_not_more(tmp_path: Path) -> None:
+    """The same files in other parts are other data."""
+    train, dev = pairs_file(tmp_path / "x.tsv", 200), pairs_file(tmp_path / "d.tsv", 20)
+    other = answered(tmp_path / "other.tsv", ["one"])
+    spec = DataSpec(train=train, dev=dev)
+    tested, learnt = spec.replaced(test=other), spec.replaced(more=other)
+    assert read_corpus(tested, PAIRS).fingerprint() != read_corpus(learnt, PAIRS).fingerprint()
 
 
 def test_bad_lines_are_refused_or_left_out_as_elsewhere(tmp_path: Path) -> None:

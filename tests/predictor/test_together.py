@@ -1,5 +1,6 @@
 """Several models that answer together: at each token the mean of their probabilities decides."""
 
+import importlib
 import pickle
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from clearhead.predictor import TextWriter, together
 from tests.cli.typed import typed
 from tests.training.toy import FEW, SMALL, write_labels, write_lines, write_pairs
 
+module = importlib.import_module("clearhead.predictor.together")  # the function has the same name
 LINES = ["abc", "gfedc", "a", "", "bbbb", "cafe"]
 
 
@@ -132,12 +134,46 @@ def test_what_cannot_answer_together_is_refused(runs: list[clearhead.Run], tmp_p
     both = clearhead.together(runs)
     with pytest.raises(ClearheadError, match="cannot be one of several"):
         together([both, runs[0].model])
+    pairs = str(runs[0].folder.parent / "pairs.tsv")
     for what, call in (
         ("to look into", lambda: both.look("abc")),
         ("for vectors", lambda: both.vectors(["abc"])),
+        ("to trace", lambda: both.trace("abc", [3], both.decoding())),
+        ("to move or change", lambda: both.with_model(both.model, both.recipe)),
+        ("to study", lambda: clearhead.prune(both, pairs, heads=1)),
+        ("to study", lambda: clearhead.study_heads(both, pairs)),
+        ("to train from", lambda: clearhead.train(pairs, tmp_path / "tuned", start=both, steps=1)),
+        ("for another engine", lambda: clearhead.evaluate(both, pairs, engine="native")),
+        ("for another engine", lambda: next(iter(clearhead.answer_lines(both, pairs, engine="ctranslate2")))),
     ):
         with pytest.raises(ClearheadError, match=f"one answer and its log p: name one of them {what}"):
             call()
+
+
+def test_two_orders_do_not_wait_for_each_other(runs: list[clearhead.Run]) -> None:
+    """Threads that lock the same models in turn: with the order of the names each could hold what the other needs."""
+    ways = [together([run.model for run in order]) for order in (runs[:2], runs[1::-1])]
+    expected = [way.generate(LINES) for way in ways]
+    taken: list[list[int]] = []
+    for way in ways:
+        taken.append([])
+        with pytest.MonkeyPatch.context() as patch:
+            locking = module.evaluating
+
+            def noted(model: Any, choice: Any, taken: list[int] = taken[-1], locking: Any = locking) -> Any:
+                taken.append(id(model))
+                return locking(model, choice)
+
+            patch.setattr(module, "evaluating", noted)
+            assert way.generate(LINES) == expected[ways.index(way)]
+    assert taken[0] == taken[1] == sorted(taken[0][:2]) * (len(taken[0]) // 2)
+
+
+def test_a_batch_needs_the_memory_of_all_models(runs: list[clearhead.Run]) -> None:
+    """Where one model fits and two do not, two are refused."""
+    engine: Any = together([run.model for run in runs]).engine
+    one: Any = runs[0].model
+    assert engine._memory(2, 3, 5, 7) == 3 * one.engine._memory(2, 3, 5, 7)
 
 
 def test_a_pair_is_scored_by_the_mean_probability(runs: list[clearhead.Run]) -> None:
@@ -165,11 +201,19 @@ def test_run_and_eval_take_several_models(runs: list[clearhead.Run], tmp_path: P
     expected = clearhead.evaluate(clearhead.together(runs[:2]), pairs).table()
     assert typed("eval", one, pairs, "--json").stdout != scores.stdout
     assert f'"value": {expected["metrics"]["line_error"]["value"]}' in scores.stdout
-    refused = typed("run", one, str(tmp_path / "lines.txt"), "--with", two, "--engine", "ctranslate2")
-    assert refused.returncode != 0
-    assert "several models answer natively" in refused.stderr
-    answers = ["run", one, str(tmp_path / "lines.txt"), "-o", str(tmp_path / "answers.txt")]
+    lines = str(tmp_path / "lines.txt")
+    for words, message in (
+        (["run", one, lines, "--engine", "ctranslate2"], "several models answer natively"),
+        (["run", one, lines, "-o", f"{tmp_path}/out/", "--on", "ray"], "several models answer on this machine"),
+        (["eval", one, "--split", "dev"], "a split is that of one run"),
+    ):
+        refused = typed(*words, "--with", two)
+        assert refused.returncode == 2
+        assert message in refused.stderr
+    answers = ["run", one, lines, "-o", str(tmp_path / "answers.txt")]
     assert typed(*answers, "--with", two).returncode == 0
+    described = {together([run.model for run in some]).engine.described for some in (runs[:2], runs, runs[::2])}
+    assert len(described) == 3
     nowhere = typed("run", one, str(tmp_path / "lines.txt"), "--with", str(tmp_path / "nowhere"))
     assert nowhere.returncode != 0
     assert "nowhere" in nowhere.stderr

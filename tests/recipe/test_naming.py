@@ -145,15 +145,16 @@ def test_a_model_file_and_a_run_give_their_recipe(tmp_path: Path) -> None:
 def test_other_data_and_another_budget(tmp_path: Path) -> None:
     """What a run's data decided is left out; what its owner asked for stays."""
     resolved = [*LABELLED, "training.steps=40", "training.evaluate_every=10", "training.seed=7", "model.layers=2"]
-    run = str(run_folder(tmp_path / "run", *resolved, "data.train=old.tsv", "data.dev=dev.tsv"))
+    run = str(run_folder(tmp_path / "run", *resolved, "data.train=old.tsv", "data.dev=dev.tsv", "data.more=m.tsv"))
     recipe = read_recipe(run, "data.train=new.tsv", "training.minutes=5", anew=True)
     assert isinstance(recipe.model, ClassifierSpec)
     assert (recipe.model.labels, recipe.model.classes) == ([], 2)
     assert recipe.model.vocabulary == read_recipe().model.vocabulary
-    assert (recipe.data.train, recipe.data.dev) == ("new.tsv", None)
+    assert (recipe.data.train, recipe.data.dev, recipe.data.more) == ("new.tsv", None, None)
     assert (recipe.training.steps, recipe.training.minutes, recipe.training.evaluate_every) == (None, 5, None)
     assert recipe.training.seed == 7
     same = read_recipe(run, anew=True)
+    assert same.data.more == "m.tsv"
     assert (same.data.dev, same.training.steps, same.training.evaluate_every) == ("dev.tsv", 40, 10)
     pairs = str(run_folder(tmp_path / "pairs", "model.embedding.tie=all", "model.width=32", "model.heads=2"))
     assert read_recipe(pairs, "data.train=new.tsv", anew=True).model.embedding.tie == "auto"

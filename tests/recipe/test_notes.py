@@ -110,12 +110,14 @@ def test_notes_say_what_follows() -> None:
 def test_two_passes_that_are_the_same_are_named() -> None:
     """``training.agreement`` (R-Drop) needs dropout somewhere, however little."""
     off = ["model.dropout.residual=0", "model.dropout.embedding=0"]
-    (note,) = notes_of(read_recipe("tiny", "training.agreement=5", *off))
-    assert "without dropout they are the same" in note
+    for table in ([], ["model.encoder.ngrams.reach=1"], ["model.encoder.ngrams.dropout=0.1"]):  # follows, or is none
+        (note,) = notes_of(read_recipe("tiny", "training.agreement=5", *off, *table))
+        assert "without dropout they are the same" in note
     for settings in (
         off,
         ["training.agreement=5"],
         [*off, "training.agreement=5", "model.encoder.dropout.attention=0.1"],
+        [*off, "training.agreement=5", "model.encoder.ngrams.reach=1", "model.encoder.ngrams.dropout=0.1"],
     ):
         assert notes_of(read_recipe("tiny", *settings)) == []
 

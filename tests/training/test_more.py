@@ -37,8 +37,8 @@ def test_more_pairs_are_learnt_like_the_others(tmp_path: Path) -> None:
 
 
 def test_the_answers_of_a_model_teach_another(tmp_path: Path) -> None:
-    """What ``run --json`` writes is taken as it is; examples in memory are kept in the run folder, and resume needs
-    none of them."""
+    """What ``run --json`` writes is taken as it is, but for what was not answered; examples in memory are kept in the
+    run folder, and resume needs none of them."""
     train = write_pairs(tmp_path / "train.tsv", count=FEW)
     (tmp_path / "words.txt").write_text("abc\ncba\nbbb\n")
     settings = [*SMALL, "training.evaluate_every=2"]
@@ -47,7 +47,12 @@ def test_the_answers_of_a_model_teach_another(tmp_path: Path) -> None:
     assert typed("run", str(first.folder), words, "--json", "-o", answers).returncode == 0
     rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     answered = [row for row in rows if row["target"]]
-    pairs = [(row["source"], row["target"]) for row in answered] or [("abc", "c b a")]
+    assert answered
+    from_file = [str(train), "--more", answers, "--from", str(first.folder), "-o", str(tmp_path / "pupil")]
+    done = typed("train", *from_file, "--max-steps", "2", *settings[-1:], "data.bad_lines=skip")
+    assert done.returncode == 0, done.stderr
+    assert f"{len(answered)} training pairs are from {answers}" in done.stderr
+    pairs = [(row["source"], row["target"]) for row in answered]
     taught = clearhead.train(train, tmp_path / "taught", more=pairs, start=first, steps=2, settings=settings[-1:])
     assert (taught.folder / "data" / "given-more.jsonl").is_file()
     again = clearhead.train(None, taught.folder, steps=4, resume=True)

@@ -171,6 +171,7 @@ def test_who_says_anything_about_the_optimizer_keeps_its_rate() -> None:
         (["training.steps=1000"], {"agreement"}, 5.0),
         (["training.steps=5"], {"agreement"}, None),  # the data are not seen often
         (["training.steps=1000"], set(), None),  # somebody chose
+        (["training.steps=1000", "model.dropout.residual=0", "model.dropout.embedding=0"], {"agreement"}, None),
     ],
 )
 def test_pairs_that_are_seen_often_pass_twice(

@@ -14,8 +14,9 @@ import pytest
 import torch
 
 from clearhead.errors import ClearheadError, RecipeError
-from clearhead.recipe import read_recipe, read_with_origins
+from clearhead.recipe import read_recipe, read_with_origins, recipe_table
 from clearhead.training import StatedRecipe, opened, prepare, reopen
+from clearhead.training.contradictions import contradictions
 from clearhead.training.manifest import read_manifest, write_manifest
 from clearhead.training.preparation import _DECIDES, extend
 from clearhead.verbs.session import make_trainer, train_in
@@ -75,6 +76,7 @@ def stopped(run: Path) -> Path:
         (["decoding.beam_size=1", "model.norm.place=post"], ["decoding.beam_size", "model.norm.place"]),
         (["OTHER"], ["data.train: the run has", "you ask for"]),
         (["--dev", "OTHER"], ["data.dev: the run has none, you ask for"]),
+        (["--more", "OTHER"], ["data.more: the run has none, you ask for"]),
         (["corpus.toml"], ["model.width: the run has 32, you ask for 48"]),
     ],
 )
@@ -91,6 +93,26 @@ def test_what_contradicts_a_run_is_named_and_nothing_changes(
     for words_of_it in named:
         assert words_of_it in result.stderr
     assert content(run) == before
+
+
+@pytest.mark.parametrize(
+    ("setting", "decided"),
+    [
+        ("training.batch_tokens=512", 2048),
+        ("training.optimizer.rate=0.001", 0.002),
+        ("decoding.length_penalty=0.6", 1.5),
+        ("model.joint.order=0", 8),
+    ],
+)
+def test_what_the_data_decided_is_not_what_was_asked_for(setting: str, decided: float) -> None:
+    """A default that was left to the data is no answer to somebody who asks for it later."""
+    name = setting.partition("=")[0]
+    asked, resolved = recipe_table(read_recipe()), recipe_table(read_recipe(None, f"{name}={decided}"))
+    recipe, stated = read_with_origins(None, setting)
+    (problem,) = contradictions(recipe, stated, asked, resolved)
+    assert problem.key == name
+    assert problem.message.startswith(f"the run has {decided}, you ask for ")
+    assert contradictions(*read_with_origins(None, f"{name}={decided}"), asked, resolved) == []
 
 
 def test_what_agrees_with_a_run_passes(run: Path, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,8 @@ def evaluate(
     data = files[0] if files else both
     asked: dict[str, Any] = {"split": split, "columns": columns_of(columns), "settings": settings}
     asked["metrics"] = "all" if as_json else "main"
+    if others and split is not None:
+        raise usage("--with and --split", "a split is that of one run, and models together have none: name a file")
     answering, computing = all_together(model, others, engine=engine, int8=int8, device=device)
     if engine != "native" or int8:
         with TerminalReport() as report:

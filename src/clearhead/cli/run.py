@@ -141,6 +141,8 @@ def run(
         )
         return
     form: dict[str, Any] = {"n_best": n_best, "scores": scores, "as_json": as_json, "read_as": read_as}
+    if others and on == "ray":
+        raise usage("--with and --on ray", "several models answer on this machine: leave out one of the two")
     answering, computing = all_together(model, others, engine=engine, int8=int8, device=device)
     form |= {"workers": threads or "all", "settings": settings} | computing
     if output is not None:

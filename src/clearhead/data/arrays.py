@@ -75,6 +75,8 @@ class EncodedPairs:
     too_long: int
     framed: bool = False
     """Whether the sources already have all that stands around them."""
+    beside: int = 0
+    """How many pairs, the last ones, are those of ``data.more``."""
 
     def __len__(self) -> int:
         return len(self.source.starts) - 1
@@ -141,29 +143,33 @@ def write_encoded(
     *,
     max_length: int,
     frames: Frames | None = None,
+    own: int | None = None,
 ) -> None:
     """Encode pairs block by block into ``folder``; pairs with a side longer than ``max_length`` are counted.
 
-    A block is some sources and as many targets. ``frames`` are the tokens before and after each source, and before and
+    A block is some sources and as many targets. The first ``own`` pairs are those of the data themselves, all if there
+    is nothing beside them. ``frames`` are the tokens before and after each source, and before and
     after each target, if an imported tokenizer says so; without them a source is followed by its end token in a batch.
     """
     folder.mkdir(parents=True, exist_ok=True)
     left, right = BulkEncoder(source), BulkEncoder(target)
 
-    def encoded(block: Columns) -> tuple[Rows, Rows, int]:
+    def encoded(block: Columns) -> tuple[Rows, Rows, NDArray[np.bool_]]:
         s, t = (encoder.encode(texts) for encoder, texts in zip((left, right), block, strict=True))
         fits = (np.minimum(s.lengths, t.lengths) > 0) & (np.maximum(s.lengths, t.lengths) <= max_length)
         s, t = _only(s, fits), _only(t, fits)
-        return (s, t, len(fits)) if frames is None else (_framed(s, *frames[0]), _framed(t, *frames[1]), len(fits))
+        return (s, t, fits) if frames is None else (_framed(s, *frames[0]), _framed(t, *frames[1]), fits)
 
-    pairs, kept = 0, 0
+    pairs, kept, kept_own = 0, 0, 0
     with _Writer(folder / f"{name}.source") as sources, _Writer(folder / f"{name}.target") as targets:
-        for s, t, count in results_of(blocks, encoded):
+        for s, t, fits in results_of(blocks, encoded):
             sources.add(s)
             targets.add(t)
-            pairs += count
+            kept_own += int(fits[: None if own is None else max(0, own - pairs)].sum())
+            pairs += len(fits)
             kept += len(s.lengths)
     info = {"pairs": kept, "too_long": pairs - kept} | ({} if frames is None else {"framed": True})
+    info |= {"beside": kept - kept_own} if kept > kept_own else {}
     (folder / f"{name}.json").write_text(json.dumps(info), encoding="utf-8")
 
 
@@ -187,7 +193,9 @@ def read_encoded(folder: Path, name: str) -> EncodedPairs:
     """Map what ``write_encoded`` wrote."""
     info = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     source, target = _map(folder / f"{name}.source"), _map(folder / f"{name}.target")
-    return EncodedPairs(source, target, info["too_long"], framed=info.get("framed", False))
+    return EncodedPairs(
+        source, target, info["too_long"], framed=info.get("framed", False), beside=info.get("beside", 0)
+    )
 
 
 def write_texts(

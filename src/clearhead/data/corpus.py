@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from clearhead.data.english import read_english
 from clearhead.data.examples import Example
 from clearhead.data.fingerprint import Fingerprint, KnownFingerprint, Shares
 from clearhead.data.formats import Block, Format, Scan, ScanPart, Where, files_of, shown
@@ -125,7 +126,7 @@ def read_corpus(
     """
     if spec.task == "none" and spec.train is None:
         raise DataError(f"nothing to train on: name a file of {format.name}, a task, or data.train in the recipe")
-    format = format.selecting(spec.columns)
+    usual, format = format, format.selecting(spec.columns)
     skipped, few = Skipped(), _FewValues(format)
     fingerprint = Fingerprint(spec, shares_of(spec, 0))
     spool, total, notes = Spool(shown(spec.train or ""), folder), 0, []
@@ -158,7 +159,8 @@ def read_corpus(
     beside = 0
     if spec.more is not None:
         held = [*parts["dev"], *parts["test"]]
-        found = _add_more(spool, spec, format, held, fingerprint=fingerprint, skipped=skipped, workers=workers)
+        of_more = format if spec.columns is None or isinstance(spec.more, list) or format.fits(spec.more) else usual
+        found = _add_more(spool, spec, of_more, held, fingerprint=fingerprint, skipped=skipped, workers=workers)
         beside, train_size = found.size, train_size + found.size
         notes += found.notes
     if train_size <= 0 or not parts["dev"]:
@@ -199,24 +201,39 @@ def _add_more(
     workers: int,
 ) -> _More:
     """Add what ``data.more`` names, but for what dev or test ask: else training would be told their answers."""
-    where = spec.more
+    where, place = spec.more, format.columns.index(format.question)
     assert where is not None
-    read: Callable[[str], str] = str.lower if spec.case == "lower" else str
+    read, pronounced = _READ.get(spec.case, str), spec.task == "g2p-en"
     asked = set(map(read, format.column(format.block(held_out), format.question)))
     scan, bad = Scan(format, where, fingerprint.watching), Skipped()
-    size = left_out = 0
+    size = left_out = strange = 0
     for block in _good(scan, bad, workers if _bytes(where) >= LARGE else 1):
-        questions = block.column(format.columns.index(format.question))
-        new = np.array([read(text) not in asked for text in questions], dtype=bool)
-        if new.any():
-            chosen = _chosen(block, new)
+        columns = list(block.columns())
+        if pronounced:
+            columns[place] = list(map(_word, columns[place]))
+        empty = np.array([not text for text in columns[place]], dtype=bool)
+        new = np.array([read(text) not in asked for text in columns[place]], dtype=bool) & ~empty
+        chosen = Block(block.lines[new].tolist(), tuple(list(compress(texts, new.tolist())) for texts in columns))
+        if len(chosen):
             spool.add(SpooledBlock.of(chosen, np.full(len(chosen), ALWAYS_TRAIN)))
-        size += int(new.sum())
-        left_out += int((~new).sum())
-    format.refuse_strange(where, size + left_out, bad, spec.bad_lines)
+        size += len(chosen)
+        strange += int(empty.sum())
+        left_out += len(block) - len(chosen) - int(empty.sum())
+    format.refuse_strange(where, size + strange + left_out, bad, spec.bad_lines)
     skipped.add_all(bad)
     apart = f"; {left_out:,} others are left out, as dev or test ask for them" if left_out else ""
+    apart += f"; {strange:,} are left out, as they are not one word" if strange else ""
     return _More(size, [*scan.notes, f"{size:,} training {format.name} are from {shown(where)}{apart}"])
+
+
+_READ: dict[str, Callable[[str], str]] = {"lower": str.lower}
+"""By ``data.case``: what a model reads of a text."""
+
+
+def _word(text: str) -> str:
+    """A word as a model of the task g2p-en reads it; nothing if the text is not one word."""
+    words = read_english(text).words
+    return words[0] if len(words) == 1 else ""
 
 
 def _good(scan: Scan[Any], skipped: Skipped, workers: int) -> Iterator[SpooledBlock]:

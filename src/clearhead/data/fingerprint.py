@@ -55,7 +55,8 @@ class Fingerprint:
 
     def _begun(self, shares: Shares) -> "hashlib._Hash":
         spec = self._spec
-        return hashlib.sha256(repr((spec.task, spec.stress, shares, *(spec.columns or ()))).encode())
+        asked = (spec.task, spec.stress, shares, *(spec.columns or ()), *(() if spec.more is None else ("more",)))
+        return hashlib.sha256(repr(asked).encode())
 
     def _again(self, shares: Shares) -> "hashlib._Hash":
         """Hash the files once more; they are not parsed."""

@@ -193,6 +193,9 @@ class Predictor(ABC):
         """Another model with the same tokenizers, as one of which heads were removed."""
         return type(self)(model, recipe, (self.source, self.target) if self._reads_text else ())
 
+    def require_alone(self, what: str) -> None:  # noqa: B027 - only those that write may be several
+        """Refuse several models that answer as one, where one is needed ``what`` for."""
+
     def on_device(self, device: torch.device) -> "Predictor":
         """The same model there: this predictor if it is there already, otherwise one with a copy of the weights."""
         if torch.empty(0, device=device).device == device_of(self.model):  # "cuda" is one of the GPUs

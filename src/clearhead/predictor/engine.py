@@ -243,13 +243,17 @@ class Engine:
         if problems:
             raise RecipeError([Problem("", f"decoding.{key}", message) for key, message in problems])
 
-    def _require_memory(self, lines: int, beams: int, tokens: int, length: int) -> None:
-        """Refuse a batch that does not fit into memory."""
+    def _memory(self, lines: int, beams: int, tokens: int, length: int) -> int:
+        """The bytes that a batch takes."""
         rows = lines * beams
         reading = 4 * lines * tokens * self._width * (12 + 2 * self._layers)
         writing = 4 * rows * length * (2 * self._width * self._layers + 2 * (beams if beams > 1 else 0))
         choosing = 4 * rows * self._size * 3
-        needed = reading + writing + choosing
+        return reading + writing + choosing
+
+    def _require_memory(self, lines: int, beams: int, tokens: int, length: int) -> None:
+        """Refuse a batch that does not fit into memory."""
+        needed = self._memory(lines, beams, tokens, length)
         if needed > _SMALL:
             way_out = "lower decoding.beam_size, decoding.batch_tokens, decoding.max_source or decoding.max_length"
             size = f"{lines:,} × {beams:,} beams, up to {tokens:,} tokens to read and {length:,} to write"

@@ -3,7 +3,7 @@
 Shapes: b lines, n source tokens, m target tokens, V entries of the vocabulary.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -64,7 +64,7 @@ def forced(
         rows = order[start : start + LINES]
         source, valid = padded([sources[row] for row in rows])
         inputs, _ = padded([[first, *targets[row][:-1]] for row in rows])
-        logits = _mean([_evaluated(one, attention, source, inputs, valid) for one in (model, *others)])
+        logits = _mean(_evaluated(one, attention, source, inputs, valid) for one in (model, *others))
         for row, line in zip(rows, _judged(logits, [targets[row] for row in rows]), strict=True):
             results[row] = line
     return results
@@ -81,7 +81,7 @@ def forced_windows(
     results = [ForcedLine([], 0)] * len(rows)
     for batch in batches([len(row) for row in rows], TOKENS):
         inputs, _ = padded([rows[index][:-1] for index in batch])
-        logits = _mean([_evaluated(one, attention, inputs) for one in (model, *others)])
+        logits = _mean(_evaluated(one, attention, inputs) for one in (model, *others))
         for index, line in zip(batch, _judged(logits, [rows[index][1:] for index in batch]), strict=True):
             results[index] = line
     return results
@@ -95,9 +95,13 @@ def _evaluated(model: Model, attention: AttentionChoice, *inputs: Tensor | None)
     return logits.cpu()
 
 
-def _mean(logits: Sequence[Float[Tensor, "b m V"]]) -> Float[Tensor, "b m V"]:
+def _mean(each: Iterable[Float[Tensor, "b m V"]]) -> Float[Tensor, "b m V"]:
     """Logits of the mean of the models' probabilities, up to a constant; those of a single model as they are."""
-    return logits[0] if len(logits) == 1 else torch.stack([one.log_softmax(-1) for one in logits]).logsumexp(0)
+    rest = iter(each)
+    mean = next(rest)
+    for number, logits in enumerate(rest):  # one at a time: the logits of a large vocabulary take much memory
+        mean = torch.logaddexp(mean if number else mean.log_softmax(-1), logits.log_softmax(-1))
+    return mean
 
 
 def _judged(logits: Float[Tensor, "b m V"], targets: Sequence[list[int]]) -> Iterator[ForcedLine]:

@@ -32,6 +32,7 @@ def forced_batches(predictor: Predictor, examples: Sequence[Any], *, tokens: int
         examples: what ``read_examples`` gives.
         tokens: the most padded tokens of a batch.
     """
+    predictor.require_alone("to study")
     if isinstance(predictor, ImageLabeller):
         return list(_pictures(predictor, examples, tokens))
     if isinstance(predictor, Labeller):

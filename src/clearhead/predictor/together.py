@@ -19,7 +19,7 @@ from torch import Tensor
 
 from clearhead.decoding import Stepper
 from clearhead.errors import ClearheadError
-from clearhead.models import Model, Seq2Seq, add_tensors, device_of, stored_tensors
+from clearhead.models import Model, Seq2Seq, add_tensors, device_of, evaluating, stored_tensors
 from clearhead.predictor.base import Predictor
 from clearhead.predictor.engine import Engine
 from clearhead.predictor.writer import TextWriter
@@ -83,10 +83,15 @@ class Together(Engine):
 
     @contextmanager
     def _evaluating(self, spec: DecodingSpec) -> Iterator[None]:
-        with super()._evaluating(spec), ExitStack() as all_of_them:
-            for engine in self._engines:
-                all_of_them.enter_context(engine._evaluating(spec))
+        models = {id(model): model for model in (self.model, *self.beside)}
+        with ExitStack() as locked:
+            for _, model in sorted(models.items()):  # in one order, whoever asks: else two threads wait for each other
+                locked.enter_context(evaluating(model, spec.attention))
             yield
+
+    def _memory(self, lines: int, beams: int, tokens: int, length: int) -> int:
+        needed = [engine._memory(lines, beams, tokens, length) for engine in self._engines]
+        return super()._memory(lines, beams, tokens, length) + sum(needed)
 
     def _stepper(self, lines: list[list[int]]) -> Stepper:
         return TogetherStepper([super()._stepper(lines), *(engine._stepper(lines) for engine in self._engines)])

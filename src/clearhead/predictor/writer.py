@@ -54,15 +54,14 @@ class TextWriter(Predictor):
 
     def on_engine(self, engine: Engine) -> Self:
         """The same model, which answers with another engine; the weights are shared."""
+        self.require_alone("for another engine")
         other = copy.copy(self)
         other.engine = engine
         return other
 
-    def on_device(self, device: torch.device) -> Predictor:
-        found = super().on_device(device)
-        if found is not self:
-            self._require_alone("to move it")
-        return found
+    def with_model(self, model: Model, recipe: Recipe) -> Predictor:
+        self.require_alone("to move or change")
+        return super().with_model(model, recipe)
 
     def __reduce__(self) -> tuple[Any, ...]:
         made, parts = super().__reduce__()
@@ -116,7 +115,7 @@ class TextWriter(Predictor):
             finished: whether the end token follows, as the last row. Default: False.
             top: how many likely tokens to list at each place. Default: none.
         """
-        self._require_alone("to trace")
+        self.require_alone("to trace")
         (line,), _, _ = self._encode([text], spec)
         after = [*answer, *([self.engine.eos] if finished else [])]
         if isinstance(self.model, LanguageModel):
@@ -227,13 +226,12 @@ class TextWriter(Predictor):
         ]
         return [sorted(answers, key=lambda answer: -answer.score) for answers in rescored]
 
-    def _require_alone(self, what: str) -> None:
-        """Several models have one answer, and nothing else in common."""
+    def require_alone(self, what: str) -> None:
         if self.engine.beside:
             raise ClearheadError(f"several models together have one answer and its log p: name one of them {what}")
 
     def vectors(self, texts: Sequence[str]) -> Tensor:
-        self._require_alone("for vectors")
+        self.require_alone("for vectors")
         if not isinstance(self.model, Seq2Seq):
             return super().vectors(texts)
         model, spec = self.model, self.recipe.decoding
@@ -241,7 +239,7 @@ class TextWriter(Predictor):
         return text_vectors(model, rows, lambda ids, valid: model.encode(ids, valid).states, spec)
 
     def _subject(self, text: str, target: str | None, spec: DecodingSpec, n_best: int) -> Subject:
-        self._require_alone("to look into")
+        self.require_alone("to look into")
         require_room_to_read(self.model, len(self._ids([text])[0]))
         (line,), (cut,), unknown = self._encode([text], spec)
         tree = SearchTree()

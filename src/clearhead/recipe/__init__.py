@@ -39,7 +39,7 @@ from clearhead.recipe.model import (
 )
 from clearhead.recipe.naming import Named, named, no_recipe, require_data, require_utf8, weights_of
 from clearhead.recipe.norm import LayerNormSpec, NormSpec, RmsNormSpec
-from clearhead.recipe.notes import notes_of
+from clearhead.recipe.notes import drops_out, notes_of
 from clearhead.recipe.position import (
     AlibiSpec,
     LearnedSpec,
@@ -188,6 +188,7 @@ __all__ = [
     "cost_of",
     "differences",
     "dropout_rate",
+    "drops_out",
     "kinds",
     "means",
     "means_any",

@@ -386,7 +386,7 @@ class Recipe(Spec):
         several = 1 if learns in ("texts", "gaps") else 2
         if self.data.columns is not None and len(self.data.columns) != several:
             yield "data.columns", f"a model of family {family} learns from {('one column', 'two columns')[several - 1]}"
-        for name in ("train", "dev", "test"):
+        for name in ("train", "more", "dev", "test"):
             if learns != "pairs" and isinstance(getattr(self.data, name), list):
                 yield f"data.{name}", f"a model of family {family} learns from one file, not from two parallel ones"
 

@@ -26,17 +26,19 @@ def notes_of(recipe: Recipe) -> list[str]:
             for kind in kinds
         )
         notes.append(f"attention is not the same everywhere: {shown}")
-    if recipe.training.agreement and not _drops_out(model):
+    if recipe.training.agreement and not drops_out(model):
         notes.append(
             "training.agreement compares two passes, and without dropout they are the same: model.dropout.residual=0.2"
         )
     return notes
 
 
-def _drops_out(model: ModelSpec) -> bool:
+def drops_out(model: ModelSpec) -> bool:
     """Whether a pass drops out what another may not; a rate that is left to the data may become 0."""
     stacks = [part for _, part in model if isinstance(part, StackSpec)]
-    return any(dropout_rate(rate) for stack in stacks for _, rate in stack.dropout)
+    tables = [ngrams.dropout for stack in stacks if (ngrams := getattr(stack, "ngrams", None)) and ngrams.reach]
+    rates = [rate for stack in stacks for _, rate in stack.dropout]
+    return any(map(dropout_rate, rates)) or any(rate != "auto" and rate for rate in tables)
 
 
 def _positions(kind: str, parts: list[str], position: str) -> str:

@@ -176,7 +176,7 @@ def _without_results(settings: Settings, changes: Sequence[Settings]) -> Setting
     changed = {key for level in changes for key, given in level.items() if given.value is not None}
     gone: set[Key] = {("model", "labels"), ("model", "classes")}
     if any(key[:2] in (("data", "train"), ("data", "task")) for key in changed):
-        gone |= {("data", name) for name in ("task", "train", "dev", "test", "columns")}
+        gone |= {("data", name) for name in ("task", "train", "more", "dev", "test", "columns")}
     if any(key in BUDGETS for key in changed):
         gone |= {*BUDGETS, ("training", "evaluate_every")}
     tied = settings.get(("model", "embedding", "tie"))

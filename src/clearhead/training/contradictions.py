@@ -8,9 +8,16 @@ from clearhead.errors import Problem
 from clearhead.recipe import Recipe, Settings, recipe_table
 from clearhead.training.manifest import Table
 
-_DATA = ("train", "dev", "test")
+_DATA = ("train", "more", "dev", "test")
 _RESOLVED_BUDGETS = (("training", "minutes"), ("training", "epochs"))
 """Settings that a resolved recipe no longer has: they were replaced by a number of steps."""
+_LEFT_TO_DATA = (
+    ("training", "batch_tokens"),
+    ("training", "optimizer", "rate"),
+    ("decoding", "length_penalty"),
+    ("model", "joint", "order"),
+)
+"""Settings that the data decide where nobody states them: what they were before, nobody asked for."""
 Key = tuple[str, ...]
 
 
@@ -24,7 +31,7 @@ def contradictions(recipe: Recipe, given: Settings, asked: Table | None, resolve
     found: dict[str, list[tuple[Key, Any, Any]]] = {}
     for key, origin in given.items():
         wanted = _at(now, key)
-        has = [_at(table, key) for table in (resolved, asked) if table is not None]
+        has = [_at(table, key) for table in (resolved, asked if key not in _LEFT_TO_DATA else None) if table]
         unknown = asked is None and (wanted == "auto" or key in _RESOLVED_BUDGETS)
         if not unknown and not any(_same(key, wanted, value) for value in has):
             shown = next((value for value in has if value is not None), None)

@@ -43,23 +43,24 @@ def count_joint(
     folder: Path,
     *,
     free: bool,
-    beside: int = 0,
     progress: Progress = unwatched,
 ) -> tuple[Recipe, list[str]]:
     """Count the n-grams that the recipe asks for, into ``folder``; returns the recipe with their number, and notes.
 
     With ``free``, they are counted where both sides are symbols or characters, and kept if they explain enough. The
-    last ``beside`` examples, those of ``data.more``, are not counted: they may be the answers of a model, whose
-    mistakes would count like what is right.
+    examples of ``data.more`` are not counted: they may be the answers of a model, whose mistakes would count like what
+    is right.
     """
     model = recipe.model
     if not isinstance(model, Seq2SeqSpec) or not isinstance(examples, EncodedPairs):
         return recipe, []
-    wanted = free and all(codec.closed for codec in codecs) and len(examples) - beside >= LEAST_PAIRS and bool(dev)
+    wanted = (
+        free and all(codec.closed for codec in codecs) and len(examples) - examples.beside >= LEAST_PAIRS and bool(dev)
+    )
     order = model.joint.order or (ORDER if wanted else 0)
     if not order:
         return recipe, []
-    pairs = _lines(examples, beside)
+    pairs = _lines(examples)
     counted = fit(*pairs, order=order, progress=partial(progress, "aligning"))
     if counted is None:
         if model.joint.order:
@@ -99,11 +100,11 @@ def write_joint(counted: JointNgrams, recipe: Recipe, folder: Path) -> None:
     write_tensors(folder / JOINT, stored_tensors(table), {})
 
 
-def count_again(recipe: Recipe, examples: Encoded, folder: Path, *, beside: int = 0) -> None:
+def count_again(recipe: Recipe, examples: Encoded, folder: Path) -> None:
     """Write the n-grams of a run once more, as ``count_joint`` has."""
     assert isinstance(recipe.model, Seq2SeqSpec)
     assert isinstance(examples, EncodedPairs)
-    counted = fit(*_lines(examples, beside), order=recipe.model.joint.order)
+    counted = fit(*_lines(examples), order=recipe.model.joint.order)
     if counted is not None:
         write_joint(counted, recipe, folder)
 
@@ -121,9 +122,9 @@ def joint_names(model: Model) -> list[str]:
     return [] if joint is None else [f"joint.{name}" for name in stored_tensors(joint)]
 
 
-def _lines(examples: EncodedPairs, beside: int) -> tuple[Lines, Lines]:
-    """The ids of both sides, but for the last pairs."""
-    count = max(0, min(len(examples) - beside, MOST_PAIRS))
+def _lines(examples: EncodedPairs) -> tuple[Lines, Lines]:
+    """The ids of both sides, but for what stands beside the data."""
+    count = min(len(examples) - examples.beside, MOST_PAIRS)
     source, target = (
         np.split(side.ids[: side.starts[count]].astype(np.int64), side.starts[1:count])
         for side in (examples.source, examples.target)

@@ -187,7 +187,6 @@ def prepare(
                     corpus.dev,
                     made,
                     free="joint" in free,
-                    beside=corpus.beside,
                     progress=progress,
                 )
             if start is not None:
@@ -406,7 +405,7 @@ def _restored(folder: Path, manifest: Manifest, corpus: Corpus[Any], objective: 
         codecs = _codecs_again(folder, corpus, objective) if _TOKENIZERS in damaged else _read_codecs(folder)
         _write(corpus, codecs, objective, made)
         if JOINT in damaged:
-            count_again(objective.recipe, objective.open(made), made, beside=corpus.beside)
+            count_again(objective.recipe, objective.open(made), made)
         for name, problem in damaged.items():
             if damage(made / name, manifest.files[name]):
                 raise DamagedFile(

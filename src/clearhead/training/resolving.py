@@ -16,6 +16,7 @@ from clearhead.recipe import (
     Seq2SeqSpec,
     StackSpec,
     TransformerEncoderSpec,
+    drops_out,
     precision_of,
 )
 from clearhead.training.objectives import Codecs, Objective
@@ -122,7 +123,9 @@ def wants_agreement(recipe: Recipe, examples: Encoded) -> bool:
 
     Chosen on dev data: docs/evidence/quality.md.
     """
-    return isinstance(recipe.model, Seq2SeqSpec) and _load(recipe, examples) >= LOAD_OF_AGREEMENT
+    if not isinstance(recipe.model, Seq2SeqSpec) or not drops_out(recipe.model):
+        return False
+    return _load(recipe, examples) >= LOAD_OF_AGREEMENT
 
 
 def with_dropout(recipe: Recipe, examples: Encoded) -> Recipe:

@@ -29,6 +29,7 @@ def with_engine(
         int8: For ``ctranslate2``: weights in eight bits.
         listener: Is told about a conversion.
     """
+    predictor.require_alone("for another engine")
     import torch
 
     from clearhead.interop.engines import on_engine

@@ -47,7 +47,7 @@ def check(
         derived = derived if recipe is None else []
         begin = None if start is None else start_named(start)
         found, _ = stated_recipe(recipe, settings, more=more, derived=derived, anew=True, start=begin)
-        corpus = read_corpus(found.data.replaced(more=None), format_of(found.model))
+        corpus = read_corpus(found.data, format_of(found.model))
         findings = check_corpus(corpus)
         notes = [*findings.notes, *described_origin(origin_named(recipe), str(recipe))]
         if begin is not None:

@@ -117,8 +117,9 @@ def model_named(
         from clearhead.interop.engines import require_engine
 
         require_engine(engine or "native", int8=int8)  # before anything takes time
-    if engine is None:
-        require_native(device, getattr(getattr(model, "engine", None), "described", "native"))
+    has = getattr(model, "engine", None)
+    if engine is None and not getattr(has, "beside", ()):
+        require_native(device, getattr(has, "described", "native"))
     loaded = _loaded(model, device)
     if not as_it_is:
         from clearhead.verbs.answering_engine import with_engine
@@ -199,6 +200,7 @@ def saved_named(model: "str | Path | Run | Predictor") -> "SavedModel":
         from clearhead.models import SavedModel
 
         loaded = _loaded(model)
+        loaded.require_alone("to train from, export or look into")
         return SavedModel(loaded.model, loaded.recipe, loaded.tokenizers)
     path, foreign = weights_of(model)
     if foreign:

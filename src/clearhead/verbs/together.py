@@ -21,8 +21,8 @@ def together(models: "Sequence[str | Path | Run | Predictor]", *, device: str | 
         clearhead.evaluate(both, "test.tsv")
 
     They must have the same tokens: two runs on the same data with other seeds (``training.seed=2``), say. Settings of
-    ``[decoding]`` and joint n-grams are those of the first. An answer costs what it costs all of them; log p of given
-    answers, looks and vectors are each model's own.
+    ``[decoding]`` and joint n-grams are those of the first. An answer, and log p of a given one, costs what it costs
+    all of them; looks and vectors are each model's own.
 
     Args:
         models: Models, runs, or the names of such.

@@ -54,8 +54,8 @@ class Pairs(Objective[EncodedPairs, Seq2Seq, Batch]):
         if source.imported is not None:  # what stands around a line is the affair of its tokenizer
             framing, spec = Framing(self.recipe.model, source, target), self.recipe.decoding
             frames = framing.around(spec), (framing.prefix(spec), ())
-        size = self.recipe.data.max_length
-        write_encoded(corpus.train_columns(), source, target, folder, "train", max_length=size, frames=frames)
+        size, own = self.recipe.data.max_length, corpus.train_size - corpus.beside
+        write_encoded(corpus.train_columns(), source, target, folder, "train", max_length=size, frames=frames, own=own)
 
     def open(self, folder: Path) -> EncodedPairs:
         return read_encoded(folder, "train")
