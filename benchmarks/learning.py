@@ -7,8 +7,8 @@ one core. What a step takes is measured for all rows before the first is trained
 minute), and the number of steps is kept: from then on steps are the clock, and other work on the machine changes
 nothing. ``--steps 5000`` gives every row this number instead. Rows that STUDY already has are not trained again, so
 that the study can be stopped and continued; a row that was interrupted goes on from its last checkpoint. ``--seeds 1
-2`` trains each row twice. Two parallel files make one of pairs: `paste train.en train.de > train.tsv`; sentences are
-judged by BLEU, words by the share of those that are wrong.
+2`` trains each row twice. Two parallel files make one of pairs: `paste train.en train.de | awk -F'\\t' 'NF == 2' >
+train.tsv`; sentences are judged by BLEU, words by the share of those that are wrong.
 """
 
 import argparse

@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--data", nargs=3, type=Path, default=[], metavar="FILE", help="train, dev and test")
     parser.add_argument("--words", type=int, default=MOST_WORDS, help="words of the list; names are all taken")
     parser.add_argument("--seed", type=int, default=SEED, help="which words these are")
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     asked.output.parent.mkdir(parents=True, exist_ok=True)
     parts = parts_of(asked.model, asked.data)
     spaced = all(" " in source for source, _ in parts["train"] if len(source) > 1)

@@ -119,10 +119,7 @@ def with_agreement(recipe: Recipe) -> Recipe:
 
 
 def wants_agreement(recipe: Recipe, examples: Encoded) -> bool:
-    """Whether pairs are seen so often that dropout alone does not keep them new.
-
-    Chosen on dev data: docs/evidence/quality.md.
-    """
+    """Whether pairs are seen so often that dropout alone does not keep them new."""
     if not isinstance(recipe.model, Seq2SeqSpec) or not drops_out(recipe.model):
         return False
     return _load(recipe, examples) >= LOAD_OF_AGREEMENT
