@@ -54,7 +54,6 @@ class TextWriter(Predictor):
 
     def on_engine(self, engine: Engine) -> Self:
         """The same model, which answers with another engine; the weights are shared."""
-        self.require_alone("for another engine")
         other = copy.copy(self)
         other.engine = engine
         return other
