@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+import clearhead
 from clearhead.data import PAIRS, TEXTS, read_corpus
 from clearhead.errors import DataError
-from clearhead.recipe import DataSpec
+from clearhead.recipe import DataSpec, read_recipe
 from tests.data.test_corpus import pairs_file
 
 
@@ -138,3 +139,18 @@ def test_bad_lines_are_refused_or_left_out_as_elsewhere(tmp_path: Path) -> None:
     more.write_text("")
     with pytest.raises(DataError, match=r"more.tsv: "):
         read_corpus(DataSpec(train=train, more=str(more)), PAIRS)
+
+
+def test_check_examines_more_as_training_reads_it(tmp_path: Path) -> None:
+    """A recipe's ``data.more`` is a part of what is trained on: its bad lines count, and a missing file is named."""
+    train, more = pairs_file(tmp_path / "x.tsv", 200), tmp_path / "more.tsv"
+    more.write_text("new\tN\nnothing\t\n")
+    recipe = read_recipe(None, f"data.train={train}", f"data.more={more}")
+    findings = clearhead.check(recipe=recipe)
+    assert f"1 training pairs are from {more}" in findings.notes
+    assert findings.sizes["train"] == clearhead.check(train).sizes["train"] + 1
+    (bad,) = [finding for finding in findings.findings if finding.what == "lines that are no pairs"]
+    assert bad.count == 1
+    more.unlink()
+    with pytest.raises(DataError, match=r"more.tsv: "):
+        clearhead.check(recipe=recipe)
