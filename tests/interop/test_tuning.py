@@ -77,7 +77,7 @@ def test_pairs_are_framed_in_training_as_in_answers(name: str, tmp_path: Path) -
     pairs = [Pair(line, other, 1) for line, other in zip(folders.LINES[:3], folders.LINES[3:6], strict=True)]
     objective = objective_of(predictor.recipe)
     columns = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    corpus = cast("Any", SimpleNamespace(train_columns=lambda: [columns]))
+    corpus = cast("Any", SimpleNamespace(train_columns=lambda: [columns], train_size=len(pairs), beside=0))
     objective.write(corpus, (predictor.source, predictor.target), tmp_path)
     examples = objective.open(tmp_path)
     batch = objective.batch(examples, np.arange(3), 0)

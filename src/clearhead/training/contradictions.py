@@ -17,7 +17,7 @@ _LEFT_TO_DATA = (
     ("decoding", "length_penalty"),
     ("model", "joint", "order"),
 )
-"""Settings that the data decide where nobody states them: what they were before, nobody asked for."""
+"""Settings that the data decide where they are not stated: a value from before is not one that was asked for."""
 Key = tuple[str, ...]
 
 
