@@ -147,9 +147,9 @@ def write_encoded(
 ) -> None:
     """Encode pairs block by block into ``folder``; pairs with a side longer than ``max_length`` are counted.
 
-    A block is some sources and as many targets. The first ``own`` pairs are those of the data themselves, all if there
-    is nothing beside them. ``frames`` are the tokens before and after each source, and before and
+    A block is some sources and as many targets. ``frames`` are the tokens before and after each source, and before and
     after each target, if an imported tokenizer says so; without them a source is followed by its end token in a batch.
+    The first ``own`` pairs are those of the data themselves, and the others those of ``data.more``; without it all are.
     """
     folder.mkdir(parents=True, exist_ok=True)
     left, right = BulkEncoder(source), BulkEncoder(target)

@@ -203,13 +203,13 @@ def _add_more(
     """Add what ``data.more`` names, but for what dev or test ask: else training would be told their answers."""
     where, place = spec.more, format.columns.index(format.question)
     assert where is not None
-    read, pronounced = _READ.get(spec.case, str), spec.task == "g2p-en"
+    read: Callable[[str], str] = str.lower if spec.case == "lower" else str
     asked = set(map(read, format.column(format.block(held_out), format.question)))
     scan, bad = Scan(format, where, fingerprint.watching), Skipped()
     size = left_out = strange = 0
     for block in _good(scan, bad, workers if _bytes(where) >= LARGE else 1):
         columns = list(block.columns())
-        if pronounced:
+        if spec.task == "g2p-en":
             columns[place] = list(map(_word, columns[place]))
         empty = np.array([not text for text in columns[place]], dtype=bool)
         new = np.array([read(text) not in asked for text in columns[place]], dtype=bool) & ~empty
@@ -224,10 +224,6 @@ def _add_more(
     apart = f"; {left_out:,} others are left out, as dev or test ask for them" if left_out else ""
     apart += f"; {strange:,} are left out, as they are not one word" if strange else ""
     return _More(size, [*scan.notes, f"{size:,} training {format.name} are from {shown(where)}{apart}"])
-
-
-_READ: dict[str, Callable[[str], str]] = {"lower": str.lower}
-"""By ``data.case``: what a model reads of a text."""
 
 
 def _word(text: str) -> str:

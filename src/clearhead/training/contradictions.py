@@ -31,7 +31,8 @@ def contradictions(recipe: Recipe, given: Settings, asked: Table | None, resolve
     found: dict[str, list[tuple[Key, Any, Any]]] = {}
     for key, origin in given.items():
         wanted = _at(now, key)
-        has = [_at(table, key) for table in (resolved, asked if key not in _LEFT_TO_DATA else None) if table]
+        tables = [resolved] if asked is None or key in _LEFT_TO_DATA else [resolved, asked]
+        has = [_at(table, key) for table in tables]
         unknown = asked is None and (wanted == "auto" or key in _RESOLVED_BUDGETS)
         if not unknown and not any(_same(key, wanted, value) for value in has):
             shown = next((value for value in has if value is not None), None)

@@ -117,9 +117,9 @@ def model_named(
         from clearhead.interop.engines import require_engine
 
         require_engine(engine or "native", int8=int8)  # before anything takes time
-    has = getattr(model, "engine", None)
-    if engine is None and not getattr(has, "beside", ()):
-        require_native(device, getattr(has, "described", "native"))
+    own = getattr(model, "engine", None)  # of a loaded model; several models together compute natively
+    if engine is None and not getattr(own, "beside", ()):
+        require_native(device, getattr(own, "described", "native"))
     loaded = _loaded(model, device)
     if not as_it_is:
         from clearhead.verbs.answering_engine import with_engine
